@@ -3,8 +3,9 @@
 `python -m bench.search [--small] [--postgres]`
 
 A store has 57,000 items of 160 words in 300 feeds. For a rare, a usual and a common word these run in turn: a search
-for the word, searches by conditions with it, the page of a query with it, and the whole preview. On SQLite the CPU
-time of all threads counts. A PostgreSQL server works in other processes, so there wall time counts.
+for the word, searches by conditions with it, the page of a query with it, and the whole preview; besides, the first
+step and the whole of a preview with any of ten common words. On SQLite the CPU time of all threads counts. A PostgreSQL
+server works in other processes, so there wall time counts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bench.support.workload import Workload
 from headwater.credentials import hash_secret
 from headwater.language import parse
 from headwater.model import Ending, Known, Refresh, Verdict
-from headwater.node.queries.preview import preview_queries
+from headwater.node.queries.preview import preview_queries, stream_previews
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
@@ -118,14 +119,18 @@ async def _compare(
     if [len(answer["items"]) for answer in answers] != [min(preview.kept, PAGE)] * 2:
         raise SystemExit(f"the searches for {word} do not find the {preview.kept} items of the preview")
     works: dict[str, Work] = {name: partial(client.get, path) for name, path in requests.items()}
+    ten = ", ".join(f'"{Workload().words[rank]}"' for rank in range(OTHER_RANK, OTHER_RANK + 100, 10))
+    of_ten = list(parse(f"CREATE FEED Search AS RETURN ALL WHERE ITEM CONTAINS ANY ({ten});").queries)
     works["whole preview"] = lambda: preview_queries(store, creates, 30, NOW)
+    works["ANY of ten, first"] = lambda: anext(stream_previews(store, of_ten, 30, NOW))
+    works["ANY of ten, whole"] = lambda: preview_queries(store, of_ten, 30, NOW)
     samples = [[await count_time(work, clock) for work in works.values()] for _ in range(rounds + 1)]
     middle = dict(zip(works, map(median, zip(*samples[1:], strict=True)), strict=True))
     print(f"\n{kind} word, {preview.kept:,} items have it")
     ratios = {}
     for name, seconds in middle.items():
         ratios[name] = seconds / middle["API, word" if name.startswith("API") else "word"]
-        print(f"  {name:16} {1e3 * seconds:8.1f} ms   {ratios[name]:5.2f} × the search for the word")
+        print(f"  {name:17} {1e3 * seconds:8.1f} ms   {ratios[name]:5.2f} × the search for the word")
     return ratios
 
 

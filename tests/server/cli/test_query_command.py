@@ -290,6 +290,7 @@ def test_stories_takes_a_trace_and_names_its_rows(headwater: Run, tmp_path: Path
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)  # a minute of CPU: on a busy machine the usual five minutes are not enough
 def test_stories_group_the_labelled_items_well(headwater: Run, shared_data: Path, tmp_path: Path) -> None:
     """Compares the figures in docs/queries.md with a run of the program on the labels."""
     grouped = tmp_path / "grouped.jsonl"

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.language import parse
 from headwater.node.queries import preview
-from headwater.store.content.search import index_queued
+from headwater.store.content.search import index_queued, list_narrowed_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.queries.hits import count_past_items, find_first_arrival, list_past_items, sum_past_items
@@ -66,7 +66,8 @@ async def test_the_index_leaves_out_items_without_the_words(store: Store, monkey
     await store.write(index_queued)
     (create,) = parse('CREATE FEED a AS RETURN ALL WHERE CONTENT CONTAINS "lava" AND SIZE > 3').queries
     words = preview._narrow([create], {"a": create})
-    kept = await store.read(list_past_items, limit=100, upto=1000, narrowing=words)
+    assert words is not None
+    kept = await store.read(list_narrowed_items, words, since=0.0, limit=100)
     assert len(kept) == 1
     assert len(await store.read(list_past_items, limit=100, upto=1000)) == len(TEXTS)
 

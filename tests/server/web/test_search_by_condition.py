@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 from headwater.language import parse
 from headwater.model import SafeHtml
 from headwater.node.queries import preview
-from headwater.node.queries.preview import preview_queries, start_run, stream_previews
+from headwater.node.queries.preview import open_run, preview_queries, start_run, stream_previews
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
@@ -140,12 +140,27 @@ async def test_a_search_in_titles_evaluates_no_items_that_have_the_word_elsewher
     assert run.evaluated == len(run.list_found("a")) == 51
 
 
-async def test_a_search_lists_the_items_of_the_next_step_only(web_store: Store) -> None:
+async def test_a_search_evaluates_about_as_many_items_as_its_page_needs(web_store: Store) -> None:
     await fill(web_store)
-    (create,) = parse('CREATE FEED a AS RETURN ALL WHERE ITEM CONTAINS "lava" AND NOT TITLE CONTAINS "lava"').queries
-    run, evaluated = await start_run(web_store, [create], NOW - 86_400, enough=10), []
-    while run.done < 1:
+    (create,) = parse(
+        'CREATE FEED a AS RETURN ALL WHERE ITEM CONTAINS "lava" AND NOT TITLE CONTAINS "lava 294"'
+    ).queries
+    run = await web_store.read(open_run, [create], NOW - 86_400, enough=30)
+    evaluated = []
+    while run.count_found("a") < 30:
         await run.step(web_store)
-        evaluated.append((run.evaluated, run.done))
-    assert evaluated == [(10, 0.0), (30, 0.0), (70, 0.0), (100, 1.0)]
-    assert len(run.list_found("a")) == 50
+        evaluated.append(run.evaluated)
+    assert evaluated == [30, 46]  # of the first 30, one has that title
+    assert 0.3 < run.done < 0.6  # 46 of 100 items with the word
+
+
+async def test_a_search_loads_the_names_of_the_feeds_that_it_finds_only(
+    web_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = await fill(web_store)
+    await web_store.write(add_and_subscribe, [NewFeed(f"https://{number}.example/") for number in range(9)], NOW)
+    load, loaded = preview.load_item_origins, []
+    monkeypatch.setattr(preview, "load_item_origins", lambda *given: loaded.append(given[1]) or load(*given))
+    found = await run_search(web_store, owner, 'ITEM CONTAINS "lava"', NOW, before_id=None, limit=10)
+    assert len(found.readings) == 10
+    assert [len(feeds) for feeds in loaded] == [1]

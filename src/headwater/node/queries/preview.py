@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from headwater.language.ast import CreateFeed, Query
-from headwater.language.normal_form import list_read_feeds, uses_changes, uses_stories
+from headwater.language.ast import AllSources, CreateFeed, Query
+from headwater.language.normal_form import list_read_feeds, list_sources, uses_changes, uses_stories
 from headwater.model import Item
 from headwater.node.queries.backfill import ArrivedVersion, expand_versions, is_stateless
 from headwater.query import Engine
@@ -24,16 +25,26 @@ from headwater.query.items.required_words import Narrowing
 from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem
+from headwater.store.content.feeds import count_feeds
 from headwater.store.content.items import find_earlier_versions, find_items
+from headwater.store.content.search import list_narrowed_items
 from headwater.store.content.stories import find_placements
-from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import count_past_items, find_first_arrival, list_past_items, sum_past_items
+from headwater.store.queries.document_hits import list_feeds_of_all, load_item_origins
+from headwater.store.queries.hits import (
+    count_past_items,
+    find_first_arrival,
+    find_first_id,
+    list_past_items,
+    sum_past_items,
+)
 from headwater.store.queries.query_feeds import StoredCatalogue, load_catalogue, read_definition
 from headwater.store.store import Store
 from headwater.times import DAY
 
 FIRST_STEP, LAST_STEP = 64, 1024  # items of the first step of a run and of its longest ones
+LEAST_STEP = 16  # items of a step that needs few more
 MAX_ITEMS = 200_000  # items that a preview looks at
+FindItems = Callable[[Connection, list[int]], list[Item]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ async def stream_previews(
     reader_id: int | None = None,
 ) -> AsyncIterator[list[QueryPreview]]:
     """Yield the previews of the items evaluated so far, after each step; the last ones are those of all items."""
-    run = await start_run(store, creates, now - days * DAY, detect, reader_id)
+    run = await start_run(store, creates, now - days * DAY, detect, reader_id, shown=latest)
     looked_at = await _count_offered(store, run, now - days * DAY)
     since = {name: await store.read(find_first_arrival, run.name_feeds(name)) for name in run.wanted}
     while True:
@@ -89,16 +100,15 @@ async def stream_previews(
         yield [
             QueryPreview(
                 name,
-                len(items),
+                run.count_found(name),
                 looked_at[name],
                 days,
-                dict(Counter(run.label(item) for item in items).most_common()),
-                tuple(items[:latest]),
+                run.count_by_label(name),
+                tuple(run.list_found(name, latest)),
                 min(days, (now - (since[name] or now)) / DAY),
                 run.done,
             )
             for name in run.wanted
-            for items in [run.list_found(name)]
         ]
         if run.done == 1:
             return
@@ -116,20 +126,23 @@ class PastRun:
     """Runs query feeds over stored items, step by step. If they judge each item by itself, the latest come first, and
     the results are right after each step; else items come in the order of arrival."""
 
-    def __init__(self, past: _Past, detect: LanguageDetector | None) -> None:
+    def __init__(self, past: _Past, detect: LanguageDetector | None, find: FindItems) -> None:
         queries = [create.query for create in past.needed.values()]
         self.wanted = past.wanted
         self.feeds = past.feeds
         self.latest_first = past.latest_first
+        self._past = past
         self._ids = past.ids[::-1] if self.latest_first else past.ids
-        self._list_rest = past.list_rest
+        self._rest_follows = past.list_rest is not None
         self._next = 0
         self._size = past.first_step
         self._origins = past.origins
+        self._find = find
         self._changes, self._stories = any(map(uses_changes, queries)), any(map(uses_stories, queries))
         self._found: dict[str, dict[int, Item]] = {name: {} for name in past.wanted}
+        self._counts: dict[str, Counter[int]] = {name: Counter() for name in past.wanted}  # by feed
         self._filter: ItemFilter | None = None
-        if len(queries) == 1 and _only_filters(queries[0]):
+        if past.filters:
             self._filter = ItemFilter(queries[0], past.origins, detect)
             return
         self._engine = Engine(detect)
@@ -140,8 +153,11 @@ class PastRun:
 
     @property
     def done(self) -> float:
-        """The share of the items that have been evaluated; 0 until all are listed."""
-        return 0.0 if self._list_rest is not None else self._next / len(self._ids) if self._ids else 1.0
+        """The share of the items that have been evaluated, by their ids if not all are listed."""
+        if not self._rest_follows:
+            return self._next / len(self._ids) if self._ids else 1.0
+        oldest, newest = self._past.id_range
+        return (newest - self._ids[self._next - 1]) / (newest - oldest + 1) if self._next else 0.0
 
     @property
     def evaluated(self) -> int:
@@ -153,55 +169,97 @@ class PastRun:
         """The id of the item that was evaluated last."""
         return self._ids[self._next - 1] if self._next else None
 
+    @property
+    def filters(self) -> bool:
+        """Whether `filter_more` runs this query: it judges each item by itself and publishes it as it is."""
+        return self._filter is not None
+
     async def step(self, store: Store) -> None:
         """Evaluate some more items, in each step twice as many as in the one before."""
-        if self._list_rest is not None and self._next:
-            more = await store.read(self._list_rest, limit=self._size, before_id=self.last_id)
-            self._ids += more[::-1]
-            if len(more) < self._size:
-                self._list_rest = None
-        ids = self._ids[self._next : self._next + self._size]
-        for name, item in await self._match_items(store, ids):
-            if name in self._found:
-                self._found[name][item.id or 0] = item  # a story is published once and then changed
-        self._next += len(ids)
-        self._size = min(2 * self._size, LAST_STEP)
-
-    async def _match_items(self, store: Store, ids: list[int]) -> list[tuple[str, Item]]:
-        if self._filter is not None:
-            kept = await store.read(_filter_items, self._filter, ids)
-            return [(name, item) for name in self._found for item in kept]
+        if self.filters:
+            await store.read(self.filter_more)
+            return
+        ids = await store.read(self._take_ids)
         items = await store.read(find_items, ids)
         placed = await store.read(find_placements, ids) if self._stories else {}
         versions = await store.read(find_earlier_versions, ids) if self._changes else {}
-        return await asyncio.to_thread(_match_versions, self._engine, expand_versions(items, versions), placed)
+        found = await asyncio.to_thread(_match_versions, self._engine, expand_versions(items, versions), placed)
+        self._end_step(found, len(ids))
+
+    def filter_more(self, connection: Connection) -> None:
+        """Evaluate some more items, as `step` does, of a query that only filters."""
+        assert self._filter is not None
+        ids = self._take_ids(connection)
+        items = self._find(connection, ids)
+        if new := {item.feed_id for item in items} - self._origins.keys():
+            self._origins |= load_item_origins(connection, new, self._past.readers)
+        (name,) = self._found
+        self._end_step([(name, item) for item in items if self._filter.keeps(item)], len(ids))
+
+    def _take_ids(self, connection: Connection) -> list[int]:
+        if self._rest_follows and self._next and self._past.list_rest is not None:
+            more = self._past.list_rest(connection, limit=self._size, before_id=self.last_id)
+            self._ids += more[::-1]
+            self._rest_follows = len(more) == self._size and len(self._ids) < MAX_ITEMS
+        return self._ids[self._next : self._next + self._size]
+
+    def _end_step(self, found: list[tuple[str, Item]], evaluated: int) -> None:
+        if self.latest_first:
+            found.sort(key=lambda one: -(one[1].id or 0))
+        for name, item in found:
+            if name not in self._found:
+                continue
+            known, id = self._found[name], item.id or 0
+            self._counts[name][item.feed_id] += id not in known
+            if not self.latest_first or len(known) < self._past.shown:
+                known[id] = item  # a story is published once and then changed
+        self._next += evaluated
+        self._size = min(2 * self._size, LAST_STEP)
+        if self._past.enough is not None and (kept := sum(map(self.count_found, self.wanted))):
+            missing = (self._past.enough - kept) * self._next // kept  # at the rate of the items so far
+            self._size = min(self._size, max(LEAST_STEP, 2 * missing))
 
     def name_feeds(self, name: str) -> Collection[int] | None:
         """Return the feeds that a query reads; None stands for all."""
-        return None if len(self.wanted[name]) == len(self._origins) else self.wanted[name]
+        return None if len(self.wanted[name]) == self._past.all_feeds else self.wanted[name]
 
-    def list_found(self, name: str) -> list[Item]:
-        """List the items found, the latest arrival first."""
+    def list_found(self, name: str, most: int | None = None) -> list[Item]:
+        """List the items found, or the latest of them; the latest arrival first."""
         found = self._found[name].values()
-        return sorted(found, key=lambda item: -(item.id or 0)) if self.latest_first else list(found)[::-1]
+        return list(islice(found if self.latest_first else reversed(found), most))
 
-    def label(self, item: Item) -> str:
-        return self._origins[item.feed_id].label
+    def count_found(self, name: str) -> int:
+        return self._counts[name].total()
+
+    def count_by_label(self, name: str) -> dict[str, int]:
+        """Count the items found of each feed, by its label; the most first."""
+        found: Counter[str] = Counter()
+        for feed, count in self._counts[name].items():
+            found[self._origins[feed].label] += count
+        return dict(found.most_common())
 
 
 class _Past(NamedTuple):
     """The definitions of a run, the feeds of each query and of all, and the stored items that it must look at.
-    `latest_first` says that each item is judged by itself. `list_rest` lists the items before the given ones, if `ids`
-    are only the latest. The first step has `first_step` items."""
+    `filters` says that it is one query that judges each item by itself and publishes it as it is, and `latest_first`
+    that all judge each item by itself: then `list_rest` lists the items before the given ones, and `shown` items of
+    each are kept. `origins` of a filter has what its items need. All ids are within `id_range`. A caller stops when
+    `enough` items are found."""
 
     needed: dict[str, CreateFeed]
     origins: dict[int, Origin]
+    readers: tuple[int, ...]
     wanted: Mapping[str, Collection[int]]
     feeds: set[int]
+    all_feeds: int
     ids: list[int]
+    id_range: tuple[int, int]
+    filters: bool
     latest_first: bool
     list_rest: Callable[..., list[int]] | None
     first_step: int
+    shown: int
+    enough: int | None
 
 
 async def start_run(
@@ -210,13 +268,27 @@ async def start_run(
     since: float,
     detect: LanguageDetector | None = None,
     reader_id: int | None = None,
+    shown: int = MAX_ITEMS,
+) -> PastRun:
+    """Start a run over the items since a time. It counts all that it finds and keeps the latest `shown`."""
+    return await store.read(open_run, creates, since, detect, reader_id, shown=shown)
+
+
+def open_run(
+    connection: Connection,
+    creates: list[CreateFeed],
+    since: float,
+    detect: LanguageDetector | None = None,
+    reader_id: int | None = None,
     before_id: int | None = None,
     enough: int | None = None,
+    shown: int = MAX_ITEMS,
+    find: FindItems = find_items,
 ) -> PastRun:
     """Start a run over the items since a time; with `before_id`, only over items that arrived before that one. If the
-    caller stops when it has found `enough` items, the first step has so many, and each step lists its own items."""
-    limited = [limit_to_reader(create, reader_id) for create in creates]
-    return PastRun(await store.read(_load_past, limited, since, reader_id, before_id, enough), detect)
+    caller stops when it has found `enough` items, the steps have as many as these seem to need. It counts all that it
+    finds and keeps the latest `shown`. A query that only filters gets its items from `find`."""
+    return PastRun(_load_past(connection, creates, since, reader_id, before_id, enough, shown), detect, find)
 
 
 def _load_past(
@@ -226,23 +298,38 @@ def _load_past(
     reader_id: int | None,
     before_id: int | None,
     enough: int | None,
+    shown: int,
 ) -> _Past:
+    limited = [limit_to_reader(create, reader_id) for create in creates]
     reads = any(list_read_feeds(create.query) for create in creates)
-    needed = collect_definitions(creates, load_catalogue(connection, reader_id) if reads else StoredCatalogue())
-    origins = load_item_origins(connection, readers=() if reader_id is None else (reader_id,))
-    scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
-    wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
-    every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
+    needed = collect_definitions(limited, load_catalogue(connection, reader_id) if reads else StoredCatalogue())
+    filters = len(needed) == 1 and _only_filters(creates[0].query)
+    readers = () if reader_id is None else (reader_id,)
+    origins: dict[int, Origin] = {}
+    wanted: dict[str, set[int]]
+    if filters and all(isinstance(one.source, AllSources) for one in list_sources(creates[0].query)):
+        every = list_feeds_of_all(connection, reader_id)  # the items that it looks at tell whose names it needs
+        wanted, all_feeds = {creates[0].name.name: every}, count_feeds(connection)
+    else:
+        origins = load_item_origins(connection, readers=readers)
+        scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
+        wanted = {create.name.name: scope.find_feeds(create.query) for create in limited}
+        every = {feed for create in limited for feed in scope.find_feeds(create.query, joined=True)}
+        all_feeds = len(origins)
+    seen = None if len(every) == all_feeds or any(weighs_words(one.query) for one in needed.values()) else every
     # Readers may see less of the feeds of others than the index has; how far a run is must not tell them its words.
-    words = None if reads and reader_id is not None else _narrow(creates, needed)
-    seen = None if len(every) == len(origins) or any(weighs_words(one.query) for one in needed.values()) else every
-    list_items = partial(list_past_items, since=since, feed_ids=seen, narrowing=words)
+    words = None if reads and reader_id is not None else _narrow(limited, needed)
+    list_items: Callable[..., list[int]] = partial(list_past_items, since=since, feed_ids=seen)
+    if words is not None:
+        list_items = partial(list_narrowed_items, narrowing=words, since=since, feed_ids=seen)
     latest_first = all(is_stateless(one.query) and not weighs_words(one.query) for one in needed.values())
-    first_step = FIRST_STEP if enough is None else enough
-    starts = enough is not None and latest_first
-    ids = list_items(connection, limit=first_step if starts else MAX_ITEMS, before_id=before_id)
-    rest = list_items if starts and len(ids) == first_step else None
-    return _Past(needed, origins, wanted, every, ids, latest_first, rest, first_step)
+    step = enough or FIRST_STEP
+    ids = list_items(connection, limit=step if latest_first else MAX_ITEMS, before_id=before_id)
+    rest = list_items if latest_first and len(ids) == step else None
+    ends = (find_first_id(connection, since), ids[-1]) if rest is not None else (0, 0)
+    return _Past(
+        needed, origins, readers, wanted, every, all_feeds, ids, ends, filters, latest_first, rest, step, shown, enough
+    )
 
 
 def _only_filters(query: Query) -> bool:
@@ -281,10 +368,6 @@ def collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) -
                 _, text, form = catalogue.stored[key]
                 todo.append(limit_to_reader(read_definition(text, form), catalogue.readers.get(key)))
     return found
-
-
-def _filter_items(connection: Connection, wanted: ItemFilter, ids: list[int]) -> list[Item]:
-    return [item for item in find_items(connection, ids) if wanted.keeps(item)]
 
 
 def _match_versions(

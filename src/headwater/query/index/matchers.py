@@ -78,16 +78,17 @@ def _match_contains(condition: ast.Contains) -> Matcher:
         needles = tuple(filter(None, needles))
     parts = ITEM_FIELDS if field is ast.Field.ITEM else (field,)
 
-    def occurs(wanted: str, analysed: AnalysedItem) -> bool:
-        for part in parts:  # noqa: SIM110 - any(…) takes longer, and this is called for each stored item
-            if wanted in read(analysed, part):
-                return True
+    def any_occurs(wanted: tuple[str, ...], analysed: AnalysedItem) -> bool:
+        for part in parts:
+            words = read(analysed, part)
+            for each in wanted:
+                if each in words:
+                    return True
         return False
 
-    if len(needles) == 1:
-        return partial(occurs, needles[0])
-    quantify = all if condition.all else any
-    return lambda analysed: quantify(occurs(wanted, analysed) for wanted in needles)
+    if condition.all:
+        return lambda analysed: all(any_occurs((wanted,), analysed) for wanted in needles)
+    return partial(any_occurs, needles)
 
 
 def _match_symbols(condition: ast.Contains) -> Matcher:

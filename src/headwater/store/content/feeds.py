@@ -16,7 +16,7 @@ from headwater.model import Feed, Item
 from headwater.store.content import search, trashed_feeds, websub_leases
 from headwater.store.content.articles import delete_articles
 from headwater.store.content.items import delete_earlier_versions
-from headwater.store.database.dialect import chunks, insert_or_ignore
+from headwater.store.database.dialect import bind_ids, chunks, fetch_rows, has_id, insert_or_ignore
 from headwater.store.readers.accounts import OWNER
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
@@ -339,17 +339,16 @@ def _read_feed(row: Row[Any], tags: Mapping[int, tuple[str, ...]]) -> Feed:
 def find_feed_tags(connection: Connection, ids: Sequence[int] | None) -> dict[int, tuple[str, ...]]:
     """Find the tags of these feeds, or of all, sorted by name."""
     found: dict[int, tuple[str, ...]] = {}
-    tagged = select(feed_tag.c.feed_id, feed_tag.c.tag)
-    some = [tagged] if ids is None else [tagged.where(feed_tag.c.feed_id.in_(chunk)) for chunk in chunks(ids, CHUNK)]
-    for query in some:
-        for id, tag in connection.execute(query).all():
-            found[id] = (*found.get(id, ()), tag)
+    only = "" if ids is None else f" WHERE {has_id(connection, 'feed_id')}"
+    values = {} if ids is None else {"ids": bind_ids(connection, ids)}
+    for id, tag in fetch_rows(connection, f"SELECT feed_id, tag FROM feed_tag{only}", values):
+        found[id] = (*found.get(id, ()), tag)
     return {id: tuple(sorted(tags)) for id, tags in found.items()}
 
 
 def count_feeds(connection: Connection) -> int:
     """Count the feeds."""
-    return connection.execute(select(func.count()).select_from(feed).where(FEED_IS_LIVE)).scalar_one()
+    return int(fetch_rows(connection, "SELECT COUNT(*) FROM feed WHERE deleted_at IS NULL", {})[0][0])
 
 
 def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:

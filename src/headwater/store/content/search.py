@@ -7,7 +7,7 @@ both change in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,7 +32,14 @@ from headwater.store.content.search_terms import (
     to_tsvector,
 )
 from headwater.store.content.verdict_statements import InsertMany
-from headwater.store.database.dialect import bind_ids, from_json, insert_or_ignore, select_by_ids
+from headwater.store.database.dialect import (
+    bind_ids,
+    fetch_rows,
+    from_json,
+    has_id,
+    insert_or_ignore,
+    select_by_ids,
+)
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import index_queue, item, item_search
 from headwater.store.schema.metadata import TsQuery
@@ -49,6 +56,7 @@ class SearchPage:
 
 
 CATCH_UP = 10  # batches that a search indexes before it answers
+MAX_ID = 2**63 - 1  # above the id of every item
 SYMBOL_PAGE = 500  # rows read at once when each is searched again for symbols
 _QUEUE = InsertMany(index_queue, ["item_id"])
 _INDEXED_COLUMNS = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
@@ -177,7 +185,7 @@ def find_matching_items(
     terms = require_search_terms(words)
     if not terms:
         return SearchPage(())
-    query = select(item).where(item.c.id.in_(_select_matching(connection.dialect.name, terms)))
+    query = select(item).where(item.c.id.in_(_select_indexed(connection.dialect.name, terms)))
     query = query.where(item.c.feed_id.not_in(TRASHED_FEEDS))
     query = query.order_by(item.c.id.desc())
     if feed_id is not None:
@@ -224,17 +232,48 @@ def require_search_terms(words: str) -> list[SearchTerm]:
     return terms
 
 
-def _select_matching(dialect: str, terms: list[SearchTerm]) -> Any:
-    return _select_indexed(dialect, to_fts5_query(terms) if dialect == "sqlite" else to_tsquery(terms))
-
-
-def select_narrowed(dialect: str, narrowing: Narrowing) -> Any:
-    """Select the ids of the indexed items that have the words of a query."""
-    return _select_indexed(dialect, to_narrow_query(narrowing, dialect))
-
-
-def _select_indexed(dialect: str, match: str) -> Any:
+def _select_indexed(dialect: str, terms: list[SearchTerm]) -> Any:
     if dialect == "sqlite":
         table = text("SELECT rowid AS id FROM item_search WHERE item_search MATCH :match")
-        return table.bindparams(match=match).columns(literal_column("id"))
-    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(cast(cast(match, Text), TsQuery)))
+        return table.bindparams(match=to_fts5_query(terms)).columns(literal_column("id"))
+    match = cast(cast(to_tsquery(terms), Text), TsQuery)
+    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(match))
+
+
+# The index returns its rows in the order of ids, so only as many items are looked at as are shown.
+MATCHED_ITEMS = {
+    "sqlite": "FROM item_search f CROSS JOIN item i{joined} "
+    "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before{only} "
+    "ORDER BY f.rowid DESC LIMIT :limit",
+    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id{joined} "
+    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before{only} "
+    "ORDER BY f.item_id DESC LIMIT :limit",
+}
+_WAITING_ITEMS = (
+    "FROM index_queue f JOIN item i ON i.id = f.item_id WHERE f.item_id < :before{only} "
+    "ORDER BY f.item_id DESC LIMIT :limit"
+)
+
+
+def list_narrowed_items(
+    connection: Connection,
+    narrowing: Narrowing,
+    *,
+    since: float,
+    limit: int,
+    feed_ids: Collection[int] | None = None,
+    before_id: int | None = None,
+) -> list[int]:
+    """List the ids of the last `limit` stored items that have the words of a query, or are not indexed yet, in the
+    order of arrival; with `feed_ids` only items of these feeds, with `before_id` those that arrived before an item."""
+    dialect = connection.dialect.name
+    only = " AND i.first_seen >= :since AND i.feed_id NOT IN (SELECT id FROM feed WHERE deleted_at IS NOT NULL)"
+    values = {"match": to_narrow_query(narrowing, dialect), "since": since, "limit": limit}
+    values["before"] = MAX_ID if before_id is None else before_id
+    if feed_ids is not None:
+        only += f" AND {has_id(connection, 'i.feed_id')}"
+        values["ids"] = bind_ids(connection, feed_ids)
+    # Asked for both at once, the databases would look at every item.
+    places = (MATCHED_ITEMS[dialect].format(joined="", only=only), _WAITING_ITEMS.format(only=only))
+    found = {id for place in places for (id,) in fetch_rows(connection, f"SELECT i.id {place}", values)}
+    return sorted(found)[-limit:]

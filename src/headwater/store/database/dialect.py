@@ -95,6 +95,13 @@ def bind_ids(connection: Connection, ids: Iterable[int]) -> str | list[int]:
     return orjson.dumps(list(ids)).decode() if connection.dialect.name == "sqlite" else list(ids)
 
 
+def has_id(connection: Connection, column: str) -> str:
+    """Return the SQL that a column is one of the parameter `ids`, as `bind_ids` makes it."""
+    if connection.dialect.name == "sqlite":
+        return f"{column} IN (SELECT value FROM json_each(:ids))"
+    return f"{column} = ANY(CAST(:ids AS bigint[]))"
+
+
 def to_json(values: Sequence[Any]) -> str | None:
     """Return a list as JSON; an empty one, as most are, is NULL."""
     return orjson.dumps(values).decode() if values else None

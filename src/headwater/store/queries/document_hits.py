@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection
 
 from headwater.language.ast import DEFAULT_KEEP_WINDOW, Field
 from headwater.model import QueryFeed
@@ -13,26 +14,20 @@ from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.query.reader_scope import reader_tag
 from headwater.store.content.feeds import find_feed_tags
+from headwater.store.database.dialect import bind_ids, fetch_rows, has_id
 from headwater.store.queries.hits import StoredHit, list_window
 from headwater.store.queries.query_feeds import list_implicit_feeds, read_running_definition
 from headwater.store.readers.accounts import OWNER, READER
-from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
-from headwater.store.schema.query_tables import query_feed
-from headwater.store.schema.reader_tables import subscription, subscription_tag, user
 
 CHUNK = 1000
-_ORIGINS = select(
-    feed.c.id, feed.c.name, feed.c.url, feed.c.link, func.coalesce(func.nullif(feed.c.given_title, ""), feed.c.title)
-).where(FEED_IS_LIVE)
-_FEEDS_OF_ROLE = select(subscription.c.feed_id).join(user, user.c.id == subscription.c.user_id)
-_FEEDS_OF_READERS = _FEEDS_OF_ROLE.where(
-    user.c.role == READER, subscription.c.feed_id.not_in(_FEEDS_OF_ROLE.where(user.c.role == OWNER))
-)
-_READERS_WITH_QUERIES = select(query_feed.c.reader_id).where(query_feed.c.reader_id.is_not(None)).distinct()
-_SUBSCRIBED = select(subscription.c.feed_id).where(subscription.c.user_id == bindparam("reader"))
-_TAGGED = select(subscription_tag.c.feed_id, subscription_tag.c.tag).where(
-    subscription_tag.c.user_id == bindparam("reader")
-)
+_FEEDS = "SELECT id, name, url, link, COALESCE(NULLIF(given_title, ''), title) FROM feed WHERE deleted_at IS NULL"
+_LIVE_FEEDS = "SELECT id FROM feed WHERE deleted_at IS NULL"
+_FEEDS_OF_ROLE = 'SELECT s.feed_id FROM subscription s JOIN "user" u ON u.id = s.user_id WHERE u.role = '
+_FEEDS_OF_READERS = f"{_FEEDS_OF_ROLE} :reader AND s.feed_id NOT IN ({_FEEDS_OF_ROLE} :owner)"
+_READERS_WITH_QUERIES = "SELECT DISTINCT reader_id FROM query_feed WHERE reader_id IS NOT NULL"
+_SUBSCRIBED = "SELECT feed_id FROM subscription WHERE user_id = :reader"
+_LIVE_SUBSCRIBED = f"{_LIVE_FEEDS} AND id IN ({_SUBSCRIBED})"
+_TAGGED = "SELECT feed_id, tag FROM subscription_tag WHERE user_id = :reader"
 
 
 def load_item_origins(
@@ -43,33 +38,50 @@ def load_item_origins(
     Feeds that only readers subscribe to are theirs alone: the server's ALL does not read them. For readers with
     queries, and for `readers`, the feeds have hidden tags (`query.reader_scope`).
     """
-    query = _ORIGINS
-    some = feed_ids is not None and len(feed_ids) <= CHUNK
-    if feed_ids is not None and some:
-        query = query.where(feed.c.id.in_(sorted(feed_ids)))
-    rows = connection.execute(query).all()
-    tags = find_feed_tags(connection, [id for id, *_ in rows] if some else None)
-    unread_by_all = list_implicit_feeds(connection) | _list_feeds_of_readers(connection)
-    hidden = _load_reader_tags(connection, readers)
+    some = sorted(feed_ids) if feed_ids is not None and len(feed_ids) <= CHUNK else None
+    rows = _fetch(connection, _FEEDS, some, "id")
+    tags = find_feed_tags(connection, some)
+    unread_by_all = list_implicit_feeds(connection) | _list_feeds_of_readers(connection, some)
+    hidden = _load_reader_tags(connection, readers, some)
     return {
         id: Origin(name, url, (*tags.get(id, ()), *hidden.get(id, ())), id not in unread_by_all, title=title, link=link)
         for id, name, url, link, title in rows
     }
 
 
-def _list_feeds_of_readers(connection: Connection) -> set[int]:
-    """Return the feeds that readers subscribe to, and no owner."""
-    return set(connection.execute(_FEEDS_OF_READERS).scalars())
+def list_feeds_of_all(connection: Connection, reader_id: int | None) -> set[int]:
+    """Return the feeds that ALL reads in a query of a reader, or of the server."""
+    if reader_id is not None:
+        return {id for (id,) in fetch_rows(connection, _LIVE_SUBSCRIBED, {"reader": reader_id})}
+    live = {id for (id,) in fetch_rows(connection, _LIVE_FEEDS, {})}
+    return live - list_implicit_feeds(connection) - _list_feeds_of_readers(connection)
 
 
-def _load_reader_tags(connection: Connection, readers: Collection[int]) -> dict[int, list[str]]:
-    own = connection.execute(_READERS_WITH_QUERIES)
+def _fetch(
+    connection: Connection, sql: str, feed_ids: Sequence[int] | None, column: str = "feed_id", **values: Any
+) -> Sequence[Sequence[Any]]:
+    """Fetch the rows of these feeds, or of all."""
+    if feed_ids is not None:
+        sql = f"{sql} AND {has_id(connection, column)}"
+        values["ids"] = bind_ids(connection, feed_ids)
+    return fetch_rows(connection, sql, values)
+
+
+def _list_feeds_of_readers(connection: Connection, feed_ids: Sequence[int] | None = None) -> set[int]:
+    """Return the feeds, of these or of all, that readers subscribe to, and no owner."""
+    return {id for (id,) in _fetch(connection, _FEEDS_OF_READERS, feed_ids, "s.feed_id", reader=READER, owner=OWNER)}
+
+
+def _load_reader_tags(
+    connection: Connection, readers: Collection[int], feed_ids: Sequence[int] | None
+) -> dict[int, list[str]]:
+    own = fetch_rows(connection, _READERS_WITH_QUERIES, {})
     found: dict[int, list[str]] = {}
-    for reader in sorted({*readers, *own.scalars()}):
+    for reader in sorted({*readers, *(id for (id,) in own)}):
         every = reader_tag(reader)
-        for feed_id in connection.execute(_SUBSCRIBED, {"reader": reader}).scalars().all():
+        for (feed_id,) in _fetch(connection, _SUBSCRIBED, feed_ids, reader=reader):
             found.setdefault(feed_id, []).append(every)
-        for feed_id, tag in connection.execute(_TAGGED, {"reader": reader}):
+        for feed_id, tag in _fetch(connection, _TAGGED, feed_ids, reader=reader):
             found.setdefault(feed_id, []).append(reader_tag(reader, tag))
     return found
 

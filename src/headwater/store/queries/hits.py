@@ -29,14 +29,12 @@ from sqlalchemy import (
 from headwater.model import Item
 from headwater.query.hits import Hit
 from headwater.query.items.related_item import Related
-from headwater.query.items.required_words import Narrowing
 from headwater.store.content.items import DataSlice, find_items, pack_item, unpack_item
-from headwater.store.content.search import select_narrowed
 from headwater.store.database.dialect import chunks, fetch_rows, from_json, insert_or_ignore
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
-from headwater.store.schema.item_tables import index_queue, item, outbox
+from headwater.store.schema.item_tables import item, outbox
 from headwater.store.schema.metadata import replace_refused
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, QUERY_MAY_PUBLISH, hit, item_version, query_feed
 
@@ -294,14 +292,12 @@ def list_past_items(
     limit: int,
     upto: int | None = None,
     feed_ids: Collection[int] | None = None,
-    narrowing: Narrowing | None = None,
     before_id: int | None = None,
 ) -> list[int]:
     """List the ids of the last `limit` stored items, in the order of arrival; with `upto`, those up to a position of
     the outbox, with `before_id`, those that arrived before an item.
 
-    Only items of `feed_ids`, unless there are so many feeds that looking at all is as fast. With `narrowing`, only
-    items that have its words or are not indexed yet.
+    Only items of `feed_ids`, unless there are so many feeds that looking at all is as fast.
     """
     query = select(item.c.id).where(item.c.feed_id.not_in(TRASHED_FEEDS)).order_by(item.c.id.desc()).limit(limit)
     if upto is not None:
@@ -313,12 +309,7 @@ def list_past_items(
         query = query.where(item.c.id < before_id)
     if feed_ids is not None and len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
-    if narrowing is None:
-        return sorted(connection.execute(query).scalars())
-    # An item is in the index or in its queue. Asked for both at once, the databases would look at every item.
-    places = (select_narrowed(connection.dialect.name, narrowing), select(index_queue.c.item_id))
-    found = {id for place in places for id in connection.execute(query.where(item.c.id.in_(place))).scalars().all()}
-    return sorted(found)[-limit:]
+    return sorted(connection.execute(query).scalars())
 
 
 def count_past_items(
@@ -374,6 +365,12 @@ def find_first_arrival(connection: Connection, feed_ids: Collection[int] | None)
     elif len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
     return connection.execute(query).scalar()
+
+
+def find_first_id(connection: Connection, since: float) -> int:
+    """Find the id of the first item that arrived since a time."""
+    sql = "SELECT id FROM item WHERE first_seen >= :since ORDER BY first_seen, id LIMIT 1"
+    return next((id for (id,) in fetch_rows(connection, sql, {"since": since})), 0)
 
 
 def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> dict[int, ShowingQueries]:

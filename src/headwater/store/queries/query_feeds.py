@@ -19,7 +19,7 @@ from headwater.language.normal_form import list_read_feeds
 from headwater.model import QueryFeed
 from headwater.query.reader_scope import limit_to_reader
 from headwater.store.content import outbox
-from headwater.store.database.dialect import chunks
+from headwater.store.database.dialect import chunks, fetch_rows
 from headwater.store.queries import hits
 from headwater.store.saved_state import QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
@@ -334,7 +334,7 @@ def pause_unreferenced_feeds(connection: Connection) -> int:
 
 def list_implicit_feeds(connection: Connection) -> set[int]:
     """Return the feeds that exist only because queries give their addresses."""
-    return set(connection.execute(select(implicit_feed.c.feed_id)).scalars())
+    return {id for (id,) in fetch_rows(connection, "SELECT feed_id FROM implicit_feed", {})}
 
 
 def count_query_feeds(connection: Connection) -> int:

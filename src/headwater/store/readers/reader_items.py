@@ -293,15 +293,6 @@ def find_matching_reader_items(
     return page, found[:limit]
 
 
-# The index returns its rows in the order of ids, so only as many items are looked at as are shown.
-_SEARCH_SOURCES = {
-    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscription s "
-    "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
-    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscription s "
-    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before",
-}
-
-
 def _search_rows(
     connection: Connection,
     terms: list[SearchTerm],
@@ -315,17 +306,14 @@ def _search_rows(
     dialect = connection.dialect.name
     match = to_fts5_query(terms) if dialect == "sqlite" else to_tsquery(terms)
     values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
-    only = ""
+    only = " AND s.user_id = :user AND s.feed_id = i.feed_id"
     if feed_id is not None:
-        only, values["feed"] = " AND s.feed_id = :feed", feed_id
+        only, values["feed"] = f"{only} AND s.feed_id = :feed", feed_id
     if tag is not None:
         only += " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag)"
         values["tag"] = tag
-    order = "f.rowid" if dialect == "sqlite" else "f.item_id"
-    found = (
-        f"SELECT 0 AS k, i.id AS id {_SEARCH_SOURCES[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
-    )
-    found = f"{found} ORDER BY {order} DESC LIMIT :limit"
+    matched = search.MATCHED_ITEMS[dialect].format(joined=" CROSS JOIN subscription s", only=only)
+    found = f"SELECT 0 AS k, i.id AS id {matched}"
     sql = join_columns(f"(SELECT COUNT(*) FROM index_queue), {READER_ITEM_COLUMNS}", found)
     answer = sorted(fetch_rows(connection, sql, values), key=itemgetter(1), reverse=True)
     return [row[3:] for row in answer], answer[0][2] if answer else search.count_queued(connection)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +12,8 @@ from headwater.errors import InputError, QueryError
 from headwater.language import Message, Script, parse
 from headwater.language.ast import AllSources, CreateFeed, SourceGroup, SourceIs
 from headwater.language.normal_form import list_conditions, walk_branches, walk_condition
-from headwater.node.queries.preview import start_run
+from headwater.model import Item
+from headwater.node.queries.preview import PastRun, open_run
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.queries.hits import sum_past_items
 from headwater.store.queries.query_feeds import load_catalogue
@@ -112,30 +112,41 @@ async def _search_by_query(
     store: Store, user_id: int, script: str, create: CreateFeed, now: float, before_id: int | None, limit: int
 ) -> SearchResult:
     """Evaluate the latest items first, until a page is full; if the query compares items, all of them."""
-    since, name = now - QUERY_DAYS * DAY, create.name.name
-    run = await start_run(store, [create], since, make_language_detector(), user_id, before_id, limit + 1)
-    while run.done < 1 and not (
-        run.latest_first and (len(run.list_found(name)) > limit or run.evaluated >= MAX_EVALUATED)
-    ):
-        await run.step(store)
-    found = run.list_found(name)
-    full = run.latest_first and len(found) > limit
-    found = found[: limit if run.latest_first else MAX_MATCHES]
-    last = found[-1].id if full else None if run.done == 1 else run.last_id
-    feeds = run.name_feeds(name)
-    count = partial(sum_past_items, since=since, feed_ids=feeds, from_id=last, before_id=before_id)
-    looked_at, readings = await store.read(_load_page, user_id, [item.id for item in found if item.id], count)
-    searched = None
-    if last is not None and not full:
-        stored = await store.read(sum_past_items, since=since, feed_ids=feeds)
-        later = await store.read(sum_past_items, since=since, feed_ids=feeds, from_id=last)
-        searched = later / stored
-    kept = len(found) if run.latest_first else len(run.list_found(name))
-    return SearchResult(tuple(readings), script, kept, looked_at, next_id=last, searched=searched)
+    since, name, detect = now - QUERY_DAYS * DAY, create.name.name, make_language_detector()
+    loaded: dict[int, ReaderItem] = {}
 
+    def load(connection: Connection, ids: list[int]) -> list[Item]:
+        found = find_reader_items(connection, user_id, ids)
+        loaded.update((one.id, one) for one in found)
+        return [one.item for one in found]
 
-def _load_page(
-    connection: Connection, user_id: int, ids: list[int], count: Callable[[Connection], int]
-) -> tuple[int, list[ReaderItem]]:
-    """Count the items that a page covers and load those it shows, in one change of threads."""
-    return count(connection), find_reader_items(connection, user_id, ids)
+    def ends(run: PastRun) -> bool:
+        found_enough = run.latest_first and (run.count_found(name) > limit or run.evaluated >= MAX_EVALUATED)
+        return run.done == 1 or found_enough
+
+    def begin(connection: Connection) -> PastRun | SearchResult:
+        """Do all in one change of threads, if the query only filters."""
+        run = open_run(connection, [create], since, detect, user_id, before_id, limit + 1, limit + 1, load)
+        while run.filters and not ends(run):
+            run.filter_more(connection)
+        return show(connection, run) if run.filters else run
+
+    def show(connection: Connection, run: PastRun) -> SearchResult:
+        found = run.list_found(name)
+        full = run.latest_first and len(found) > limit
+        shown = found[: limit if run.latest_first else MAX_MATCHES]
+        last = shown[-1].id if full else None if run.done == 1 else run.last_id
+        count = partial(sum_past_items, connection, since=since, feed_ids=run.name_feeds(name))
+        searched = count(from_id=last) / count() if last is not None and not full else None
+        kept = len(shown) if run.latest_first else len(found)
+        looked_at = count(from_id=last, before_id=before_id)
+        load(connection, [item.id for item in shown if item.id and item.id not in loaded])
+        readings = tuple([loaded[item.id] for item in shown if item.id in loaded])
+        return SearchResult(readings, script, kept, looked_at, next_id=last, searched=searched)
+
+    begun = await store.read(begin)
+    if isinstance(begun, SearchResult):
+        return begun
+    while not ends(begun):
+        await begun.step(store)
+    return await store.read(show, begun)
