@@ -73,7 +73,7 @@ def _compare_with(name: str, ours: Document, body: bytes, url: str | None) -> Ot
 def _compare_items(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[FieldDifference]:
     """Compare item by item: by place if both have as many, else by id, link or title.
 
-    Some readers give the content as summary of an item without one, which is not a difference.
+    Some readers give the content as summary of an item without one, or the summary as content: no difference.
     """
     found: list[FieldDifference] = []
     if len(ours) == len(theirs):
@@ -99,6 +99,7 @@ def _compare_items(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[Field
                 for field in _FIELDS
                 if (my_value := _show(mine, field)) != (their_value := _show(other, field))
                 and not (field == "summary" and my_value is None and their_value == _show(other, "content"))
+                and not (field == "content" and my_value is None and their_value == _show(mine, "summary"))
             ]
     return [*found, *(FieldDifference(place, one.title, None, None, one.link or one.id) for place, one in left)]
 

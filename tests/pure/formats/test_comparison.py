@@ -39,6 +39,15 @@ def test_content_given_as_a_missing_summary_is_not_a_difference(monkeypatch: pyt
     assert [(one.item, one.field) for one in found] == [(1, "summary"), (2, "content")]
 
 
+def test_a_summary_given_as_missing_content_is_not_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = SafeHtml("<p>x</p>")
+    monkeypatch.setattr(
+        comparison, "_READERS", {"json": lambda body, url: (Entry(id="1", title="One", summary=text, content=text),)}
+    )
+    body = b"<rss><channel><item><guid>1</guid><title>One</title><description>x</description></item></channel></rss>"
+    assert compare_readers(body).readers[0].differences == ()
+
+
 def test_items_that_only_one_reads_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compare_with(monkeypatch, Entry(id="2", title="Two")) == (FieldDifference(1, "One", None, "1", None),)
     more = [Entry(id=str(number), title=title) for number, title in enumerate(("One", "Two", "Three"), 1)]

@@ -57,8 +57,15 @@ def test_differences_from_other_readers_are_shown_item_by_item() -> None:
     published = [one for one in found["differences"] if one["field"] == "published"]
     assert [(one["item"], one["ours"], one["theirs"]) for one in published] == [(1, 1136214240, None)]
     shown = run("read", "-", "--url", "https://example.org/feed", "--compare", given=odd).stdout.decode()
-    assert "feedparser reads 1 item" in shown
+    assert "feedparser reads 1 item; 1 difference (1 in published)" in shown
     assert "Headwater: 2006-01-02T15:04:00Z" in shown
+
+
+def test_long_texts_are_shown_where_they_differ() -> None:
+    long = FEED.replace(b"Hello", b"word " * 200 + b"the &lt;path&gt; element")
+    shown = " ".join(run("read", "-", "--compare", given=long).stdout.decode().split())
+    assert "Headwater: … word" in shown
+    assert "the <path> element" in shown
 
 
 @pytest.mark.parametrize(

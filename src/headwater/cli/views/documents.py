@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from os.path import commonprefix
+
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -27,7 +30,10 @@ def render_comparison(result: ReaderComparison) -> None:
             out.print(f"\n[bold]{reader.name}[/bold] reads nothing: {escape(reader.problem)}")
             continue
         count = format_count(len(reader.differences), "difference")
-        out.print(f"\n[bold]{reader.name}[/bold] reads {format_count(reader.items, 'item')}; {count}.")
+        fields = Counter(f"in {one.field}" if one.field else "of a whole item" for one in reader.differences)
+        where = ", ".join(f"{number} {field}" for field, number in fields.most_common())
+        reads = f"[bold]{reader.name}[/bold] reads {format_count(reader.items, 'item')}"
+        out.print(f"\n{reads}; {count}{f' ({where})' if where else ''}.")
         last = 0
         for one in reader.differences:
             if one.item != last or one.field is None:
@@ -38,15 +44,21 @@ def render_comparison(result: ReaderComparison) -> None:
                 out.print(Text(f"  only {name} reads this item: {address}"))
             else:
                 out.print(Text(f"  {one.field}", style="dim"))
-                out.print(Text(f"    Headwater: {_shorten(one.ours)}"))
-                out.print(Text(f"    {reader.name}: {_shorten(one.theirs)}"))
+                ours, theirs = _write_value(one.ours), _write_value(one.theirs)
+                start = max(len(commonprefix((ours, theirs))) - 60, 0) if max(len(ours), len(theirs)) > 300 else 0
+                out.print(Text(f"    Headwater: {_shorten(ours, start)}"))
+                out.print(Text(f"    {reader.name}: {_shorten(theirs, start)}"))
 
 
-def _shorten(value: object) -> str:
+def _write_value(value: object) -> str:
     if isinstance(value, int):  # the only numbers compared are times
         return format_instant(value)
-    text = "nothing" if value in (None, [], "") else ", ".join(value) if isinstance(value, list) else str(value)
-    return f"{text[:300]}…" if len(text) > 300 else text
+    return "nothing" if value in (None, [], "") else ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _shorten(text: str, start: int) -> str:
+    """Return three hundred characters from `start` on."""
+    return f"{'…' if start else ''}{text[start : start + 300]}{'…' if len(text) > start + 300 else ''}"
 
 
 def render_document(document: Document) -> None:
