@@ -87,7 +87,13 @@ def test_addresses_types_and_blanks_in_angle_brackets_stay(mention: str, text: s
     assert html_to_text(mention) == mention
 
 
-@pytest.mark.parametrize("words", ["for x<y we are done", "if a<b and c<d or e>f", "x <y ", "it's n<p, so p<q holds"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("for x<y we are done", "if a<b and c<d or e>f", "x <y ", "it's n<p, so p<q holds"),
+        *("x<y && y>z", "if a<b then c>d", "2<i or i>n"),
+    ],
+)
 @pytest.mark.parametrize("text", ["{}", "<p>one {}</p><p>two</p>", '{} <a>three</a> "four"'])
 def test_comparisons_stay_in_texts(words: str, text: str) -> None:
     shown = unescape(re.sub("<[^>]*>", "", clean_html(text.format(words), None) or ""))

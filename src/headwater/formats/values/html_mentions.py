@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     r"sup|u)(?:[/>]|\s(?!\w++\s)))"
     r"(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|"
     rf"(?P<unended>[A-Za-z][A-Za-z0-9-]{{0,20}})(?=\s{_UNENDED})|"
-    r"(?P<name>[A-Za-z][A-Za-z0-9-]{0,20})(?:>|[\s/]+(?=[\w|][^<>=\"']{0,60}(?<!/)>))|"
+    r"(?P<name>[A-Za-z][A-Za-z0-9-]{0,20})(?:>|[\s/]+(?=[\w|&][^<>=\"']{0,60}(?<!/)>))|"
     r"(?P<text>[A-Za-z][\w-]{0,60}(?:[].,;@+*|(){}&%$!?^~[]|(?=<)|:(?=//|\s))))"  # what no element can be called
 )
 _END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
@@ -99,6 +99,8 @@ def _is_no_element(name: str) -> bool:
 
 
 def _is_shown(text: str, tag: re.Match[str], name: str) -> bool:
+    if len(name) == 1 and tag[0][-1] != ">" and text[tag.start() - 1 : tag.start()].isalnum():
+        return False  # `if a<b then c>d` compares variables
     if name not in _SHOWN or name not in _UNSEEN:
         return name in _SHOWN
     before = text[max(tag.start() - 20, 0) : tag.start()].rstrip()
