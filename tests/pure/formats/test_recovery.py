@@ -168,6 +168,24 @@ def test_a_cdata_section_without_an_end_ends_with_its_item() -> None:
     ]
 
 
+def test_a_cdata_section_without_an_end_does_not_reach_into_the_next_items() -> None:
+    """The document is well formed, because the section ends with one of the next item."""
+    body = b"""<rss><channel><item><title>1</title><description><![CDATA[<p>one</description></item>
+    <item><title>2</title><description><![CDATA[<p>two</p>]]></description></item></channel></rss>"""
+    document = read(body)
+    assert [(item.title, item.summary) for item in document.items] == [("1", "<p>one</p>"), ("2", "<p>two</p>")]
+    assert document.problems == ("a CDATA section without an end reached into the next items and was recovered",)
+
+
+def test_an_item_about_cdata_sections_is_left_alone() -> None:
+    """A section inside another is written in two."""
+    body = b"""<rss><channel><item><title>1</title><description><![CDATA[use <![CDATA[<b>]]]]><![CDATA[> here]]>
+    </description></item><item><title>2</title></item></channel></rss>"""
+    document = read(body)
+    assert [item.title for item in document.items] == ["1", "2"]
+    assert document.problems == ()
+
+
 def test_unreadable_items_are_counted_and_reported() -> None:
     body = b"<rss><channel><title>t</title><item><title>1</title></item><item>&</item><item><title>3</title></item>"
     document = read(body)

@@ -50,9 +50,12 @@ def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
     if b"\0" not in head[:4] and b"<!DOCTYPE" not in head:
         if (declared or "utf-8") == "utf-8" and (charset or "utf-8") == "utf-8":
             try:
-                return ParsedXml(etree.fromstring(body, UTF8_PARSER), "utf-8")
+                root = etree.fromstring(body, UTF8_PARSER)
             except (etree.XMLSyntaxError, ValueError):
                 pass
+            else:
+                if body.count(b"<![CDATA[") <= body.count(b"]]>"):  # else a section without an end may contain items
+                    return ParsedXml(root, "utf-8")
         if not declared and not charset and b"encoding" in head[:64]:
             try:  # libxml2 knows some encodings that Python does not, such as TCVN and VISCII
                 root = etree.fromstring(body, etree.XMLParser(**OPTIONS))  # type: ignore[arg-type]
@@ -78,9 +81,13 @@ def _decode_and_parse(body: bytes, charset: str | None) -> ParsedXml:
         root = parse_strictly(text)
         problems.append("the XML is not well formed and was recovered")
     announced = 0
-    if root is None:
+    if root is None or text.count("<![CDATA[") > text.count("]]>"):
         announced = count_item_tags(text)
-        root = _recover(text, announced)
+        if root is not None and announced > count_items(root):
+            root = None
+            problems.append("a CDATA section without an end reached into the next items and was recovered")
+        if root is None:
+            root = _recover(text, announced)
     if root is None:
         raise NotAFeed("The document is not XML, or too damaged to be read.", "unknown")
     return ParsedXml(root, codec, tuple(problems), announced)
