@@ -125,3 +125,13 @@ def test_the_length_of_gaps_does_not_move_the_factor_of_the_delay() -> None:
 def test_items_that_come_shortly_before_polls_lower_the_factor_and_one_long_gap_says_little() -> None:
     assert 0.5 < follow([0.25] * 200, [0.5] * 200) < 0.65  # half of the waiting that the gaps explain
     assert follow([*[0.5] * 99, 0.1], [*[0.5] * 99, 12.0]) > 0.92  # .84 if each item counted as much
+
+
+def test_the_check_of_the_plan_has_the_items_of_the_last_day_only() -> None:
+    calibration = PlanCalibration(4)
+    live(calibration, 2, [3.0, 1.0])  # late on the first day
+    made = make_plan(calibration)
+    checked = calibration.check_plan()
+    assert checked.published == 4 * 25  # of the present hour and the 24 before it
+    assert checked.delay_measured is not None
+    assert checked.delay_measured < 1.1 * made.delay[0]

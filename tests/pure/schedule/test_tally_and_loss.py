@@ -78,6 +78,7 @@ def test_non_finite_forecasts_mean_no_loss() -> None:
         ({"pause": 2 * HOUR}, "politeness requires 2 h"),
         ({"pause": 2 * HOUR, "failures": 3}, "failed 3 times and is not polled for 2 h: its page"),
         ({"budget_used": 0.95}, "raise --budget"),
+        ({"budget_used": 0.95, "interval": 122.0}, "polled every 2 min, as often as possible"),
         ({}, "burst"),
     ],
 )

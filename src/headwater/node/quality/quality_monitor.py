@@ -197,7 +197,8 @@ class QualityMonitor:
     def _describe_losing_feed(
         self, feed: Feed, known: Known, row: int, loss: FeedLoss, now_lost: tuple[float, float], now: float, used: float
     ) -> LosingFeed:
-        one, at = np.array([row], np.intp), np.array([now])
+        one, at, strategy = np.array([row], np.intp), np.array([now]), self._scheduler.strategy
+        made = strategy.predict(self._scheduler.feed_table.table, one) if isinstance(strategy, Value) else None
         rate = self._scheduler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(one, at))
         per_day = None if rate is None else float(rate[0]) * DAY
         window = len(known.window) or 1
@@ -213,6 +214,7 @@ class QualityMonitor:
             hub=known.hub is not None,
             budget_used=used,
             failures=known.failures,
+            interval=math.inf if made is None else float(made.interval[0]),
         )
         title = feed.title or feed.url
         return LosingFeed(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, advice)

@@ -39,11 +39,19 @@ def forecast_loss(expected: Floats, window: Floats, burst: Floats | None = None)
 
 
 def advise_on_loss(
-    *, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float, failures: int = 0
+    *,
+    rate: float,
+    window: float,
+    least: float,
+    pause: float,
+    hub: bool,
+    budget_used: float,
+    failures: int = 0,
+    interval: float = np.inf,
 ) -> str:
     """Say what would end a feed's loss.
 
-    Times are seconds; `pause` is the time that politeness requires between refreshes.
+    Times are seconds; `pause` is the time that politeness requires between refreshes, `interval` the planned one.
 
     >>> advise_on_loss(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
     'its window is full after 20 s, and no feed is poll'
@@ -64,6 +72,11 @@ def advise_on_loss(
         return (
             f"{full}, but politeness requires {wait} between polls: only its publisher can help, by other hints or a"
             " longer feed"
+        )
+    if interval <= max(pause, least) * 1.05:
+        return (
+            f"it is polled every {format_duration(interval)}, as often as possible, and now and then more items come"
+            " between two polls than it shows: only its publisher can help, by a longer feed or a hub"
         )
     if budget_used >= 0.9:
         return f"{full} and the budget is spent: raise --budget, or this feed's weight"

@@ -26,7 +26,8 @@ from headwater.times import DAY, HOUR
 
 DELAY_DOUBT = 33.0  # refreshes by which the ratio of delays is drawn to 1: 1/3 each, and .1² that the ratio is expected
 DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 7.0, 1.0  # days; a shorter one lets the price swing with the hour
-CHECK_MEMORY = 1.0  # days that a comparison of predicted and measured looks back
+GRAIN = 2.0**20  # parts of a second or an item in sums that must not depend on their order
+CHECK_HOURS = 25  # that a comparison of predicted and measured looks back: the present one and a day
 FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
 GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls for which the next, planned one stands
 GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as
@@ -40,7 +41,7 @@ class PlanCalibration(FeedColumns):
     """Measures a plan; `build` makes the corrections for the next one."""
 
     name = "calibration"
-    version = 5
+    version = 6
 
     def layout(self) -> Mapping[str, Column]:
         return {
@@ -62,9 +63,9 @@ class PlanCalibration(FeedColumns):
             "left": 0.0,  # the share of choices that left requests over
             "median": HOUR,  # interval
             "explained": np.zeros(4),  # dated items, seconds waited, explained by gaps, squares of these
-            "measured": np.zeros(3),  # dated items, seconds waited, foretold by the plan
-            "counted": np.zeros(3),  # published items, lost ones, losses foretold by the corrected model
-            "at": np.full(4, -np.inf),  # times of the latest plan, choice, item, and comparison
+            # By hour: the hour; dated items, seconds waited, foretold; published items, lost ones, foretold.
+            "checked": np.zeros((CHECK_HOURS, 7)),
+            "at": np.full(3, -np.inf),  # times of the latest plan, choice and item
             "widths": np.array(FIRST_WIDTHS),
             "forecast": np.full(6, np.nan),  # time and budget, delay, its doubt, completeness, its doubt; of a day
             "came": np.zeros(4),  # since then: dated items, seconds waited, published items, lost ones
@@ -121,9 +122,10 @@ class PlanCalibration(FeedColumns):
         )
 
     def check_plan(self) -> PlanCheck:
-        """Compare prediction and measurement for the items of about the last day."""
-        dated, waited, quoted = self._shared["measured"].tolist()
-        published, lost, expected = self._shared["counted"].tolist()
+        """Compare prediction and measurement for the items of the last day."""
+        checked = self._shared["checked"]
+        latest = checked[:, 0].max() - CHECK_HOURS
+        dated, waited, quoted, published, lost, expected = checked[checked[:, 0] > latest, 1:].sum(0).tolist()
         return PlanCheck(
             dated=round(dated),
             delay_predicted=quoted / dated if dated >= 1 else None,
@@ -230,9 +232,10 @@ class PlanCalibration(FeedColumns):
         if not len(seen.rows):
             return
         self._shared["explained"] *= 1 - self._fade("item", float(seen.end.max()), DELAY_MEMORY)
-        keep = 1 - self._fade("check", float(seen.end.max()), CHECK_MEMORY)
-        self._shared["measured"] *= keep
-        self._shared["counted"] *= keep
+        hour = seen.end.max() // HOUR
+        checked = self._shared["checked"][int(hour) % CHECK_HOURS]
+        if checked[0] != hour:
+            checked[:] = hour, 0, 0, 0, 0, 0, 0
         self._learn_gaps(seen, np.minimum(seen.end - seen.start, longest), ~away & np.isfinite(seen.start))
         foretold = self._columns["delay"][seen.rows].astype(np.float64)
         settled = (polls >= SETTLED_POLLS) & ~away & np.isfinite(foretold) & np.isfinite(seen.start)
@@ -240,7 +243,7 @@ class PlanCalibration(FeedColumns):
             lost = seen.lost[settled]
             published = seen.new[settled] + lost
             share = self.quote(seen.rows[settled], lost_factor[settled])[1]
-            self._shared["counted"] += np.array([published.sum(), lost.sum(), (published * share).sum()])
+            checked[4:] += [_sum_grains(one) for one in (published, lost, published * share)]
             self._shared["came"][2:] += (published.sum(), lost.sum())
         if seen.published is None or not len(seen.published.times):
             return
@@ -251,9 +254,9 @@ class PlanCalibration(FeedColumns):
         if not len(owner):
             return
         waited = np.maximum(seen.end[owner] - seen.published.times[counted], 0.0)
-        quoted = foretold[owner].sum() * self.delay_factor[0]
+        quoted = foretold[owner] * self.delay_factor[0]
         self._shared["came"][:2] += (len(owner), waited.sum())
-        self._shared["measured"] += np.array([len(owner), waited.sum(), quoted])
+        checked[1:4] += len(owner), _sum_grains(waited), _sum_grains(quoted)
         together = np.bincount(owner, waits[owner])  # summed exactly, whatever the order of the refreshes
         sums = (math.fsum(one) for one in (waited, together, together**2))
         self._shared["explained"] += np.array([len(owner), *sums])
@@ -269,7 +272,12 @@ class PlanCalibration(FeedColumns):
 
     def _fade(self, kind: str, now: float, memory: float) -> float:
         """Return the share of a memory (days) that has passed since the last event of this kind."""
-        place = ("plan", "choice", "item", "check").index(kind)
+        place = ("plan", "choice", "item").index(kind)
         last = float(self._shared["at"][place])
         self._shared["at"][place] = max(now, last)
         return 1 - math.exp(-max(now - last, 0.0) / DAY / memory) if math.isfinite(last) else 0.0
+
+
+def _sum_grains(values: Floats) -> float:
+    """Return the sum of values rounded to a millionth; it is exact, whatever their order and their batches."""
+    return float(np.rint(values * GRAIN).sum() / GRAIN)

@@ -10,7 +10,7 @@ from headwater.times import format_duration, format_share
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """Predicted and measured figures of the items of about the last day; the predictions include corrections.
+    """Predicted and measured figures of the items of the last day; the predictions include corrections.
 
     The delay (seconds) is that of `dated` items, completeness that of `published` ones.
     """
@@ -26,7 +26,7 @@ class PlanCheck:
         """Write both in a sentence; nothing while there are too few items.
 
         >>> said = PlanCheck(200, 240.0, 300.0, 250, 0.99, 0.984).describe()
-        >>> said.replace("of about the last day:", "…")
+        >>> said.replace("of the last day:", "…")
         'For the same 250 items … predicted 4 min of delay, measured 5 min; predicted 99.0 % caught, measured 98.4 %.'
         """
         parts = []
@@ -39,4 +39,4 @@ class PlanCheck:
             parts.append(f"predicted {said} caught, measured {came}")
         if not parts:
             return ""
-        return f"For the same {self.published:,} items of about the last day: {'; '.join(parts)}."
+        return f"For the same {self.published:,} items of the last day: {'; '.join(parts)}."
