@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from os.path import commonprefix
 
 from rich.markup import escape
 from rich.table import Table
@@ -14,6 +13,8 @@ from headwater.formats.comparison import ReaderComparison
 from headwater.formats.values.text import html_to_text
 from headwater.model import Document, Entry
 from headwater.times import format_instant
+
+_SHOWN = 300  # characters of a text that is compared
 
 
 def render_reading(result: Document | ReaderComparison) -> None:
@@ -45,7 +46,7 @@ def render_comparison(result: ReaderComparison) -> None:
             else:
                 out.print(Text(f"  {one.field}", style="dim"))
                 ours, theirs = _write_value(one.ours), _write_value(one.theirs)
-                start = max(len(commonprefix((ours, theirs))) - 60, 0) if max(len(ours), len(theirs)) > 300 else 0
+                start = _find_difference(ours, theirs) if max(len(ours), len(theirs)) > _SHOWN else 0
                 out.print(Text(f"    Headwater: {_shorten(ours, start)}"))
                 out.print(Text(f"    {reader.name}: {_shorten(theirs, start)}"))
 
@@ -56,9 +57,16 @@ def _write_value(value: object) -> str:
     return "nothing" if value in (None, [], "") else ", ".join(value) if isinstance(value, list) else str(value)
 
 
+def _find_difference(ours: str, theirs: str) -> int:
+    """Return a place some words before the first difference."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), min(len(ours), len(theirs)))
+    return max(same - 60, 0)
+
+
 def _shorten(text: str, start: int) -> str:
-    """Return three hundred characters from `start` on."""
-    return f"{'…' if start else ''}{text[start : start + 300]}{'…' if len(text) > start + 300 else ''}"
+    shown = text[start : start + _SHOWN]
+    return f"{'…' if start else ''}{shown}{'…' if len(text) > start + _SHOWN else ''}"
 
 
 def render_document(document: Document) -> None:
