@@ -54,3 +54,17 @@ async def test_only_the_latest_versions_are_kept(world: QueryWorld) -> None:
     (versions,) = (await world.store.read(find_earlier_versions, [1])).values()
     assert len(versions) == MAX_VERSIONS
     assert versions[-1].item.title == f"Often {MAX_VERSIONS + 2}"
+
+
+async def test_an_item_that_matches_since_its_change_arrived_with_the_change(world: QueryWorld) -> None:
+    query = 'CREATE FEED {0} AS RETURN ALL WHERE CHANGED(TITLE) OR TITLE CONTAINS "retracted" ORDER BY ARRIVAL;'
+    await world.run(query.format("Live"))
+    await world.process()
+    await world.publish("guardian", world.item("guardian", "First study"))
+    await world.publish("guardian", world.item("guardian", "Second study retracted"))
+    await world.process()
+    await change(world, "First study", 1, "First study retracted", "text")
+    assert await world.titles("Live") == ["First study retracted", "Second study retracted"]
+    await world.run(query.format("Past"))
+    await world.process()
+    assert await world.titles("Past") == await world.titles("Live")

@@ -10,7 +10,12 @@ from headwater.store.maintenance.trash import move_feed_to_trash, move_tag_to_tr
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds
 from headwater.store.queries.query_scripts import run_script
-from headwater.store.queries.source_references import count_broken_queries, list_broken_queries, note_missing_sources
+from headwater.store.queries.source_references import (
+    count_broken_queries,
+    list_broken_queries,
+    list_queries_with_empty_tags,
+    note_missing_sources,
+)
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.subscriptions import change_tags, rename_subscription_tag
 from headwater.store.schema.feed_tables import feed
@@ -99,6 +104,23 @@ async def test_a_query_whose_source_is_missing_says_so_until_it_is_back(store: S
     await store.write(change_feed, id, name="guardian")
     assert await store.write(note_missing_sources) == 0
     assert await store.read(count_broken_queries) == 0
+
+
+async def test_a_query_over_a_tag_that_no_feed_has_says_so(store: Store) -> None:
+    tagged = await one_feed(store, URL, tags=("Volcano",))
+    script = 'CREATE FEED A AS RETURN TAG "volcano" | TAG "lava"; CREATE FEED B AS RETURN TAG "VOLCANO";'
+    await store.write(run_script, script, NOW)
+    only = [("A", 'No feed has the tag "lava" now; the items of one that gets it will appear.')]
+    assert [(one.name, one.problem) for one in await store.read(list_queries_with_empty_tags)] == only
+    await store.write(move_feed_to_trash, tagged.id, by=Remover(None, NOW))
+    said = [one.problem for one in await store.read(list_queries_with_empty_tags)]
+    assert [one.split(" now;")[0] for one in said] == [
+        'No feed has the tag "volcano" or "lava"',
+        'No feed has the tag "VOLCANO"',
+    ]
+    other = await one_feed(store, "https://other.example/feed")
+    await store.write(change_feed, other.id, tags=("volcano", "lava"))
+    assert await store.read(list_queries_with_empty_tags) == []
 
 
 async def test_a_title_names_a_feed_and_is_written_as_its_address(store: Store) -> None:

@@ -259,9 +259,12 @@ async def list_queries(store: Store) -> list[QueryRow]:
     """List the query feeds with their number of items and the last match."""
     from headwater.store.queries.hits import count_hits_by_query
     from headwater.store.queries.query_feeds import list_all_query_feeds
+    from headwater.store.queries.source_references import find_empty_tags
 
-    counts = await store.read(count_hits_by_query)
-    return [QueryRow(one, *counts.get(one.id, (0, None))) for one in await store.read(list_all_query_feeds)]
+    counts, found = await store.read(count_hits_by_query), await store.read(list_all_query_feeds)
+    notes = await store.read(find_empty_tags, found)
+    none: tuple[int, float | None] = (0, None)
+    return [QueryRow(one, *counts.get(one.id, none), note=notes.get(one.id)) for one in found]
 
 
 @command(
@@ -281,14 +284,16 @@ async def show_query(
     from headwater.store.queries.hits import compute_query_statistics
     from headwater.store.queries.query_feeds import find_query_feed
     from headwater.store.queries.selectivity import list_selectivity
+    from headwater.store.queries.source_references import find_empty_tags
 
     with _report_wrong_names():
         now, found = time.time(), await store.read(find_query_feed, name)
+    notes = await store.read(find_empty_tags, [found])
     origins = await store.read(load_item_origins)
     statistics = await store.read(compute_query_statistics, found.id, now)
     hits = await store.read(list_document_hits, found, now)
     return QueryDetails(
-        QueryRow(found, statistics.hits, statistics.last),
+        QueryRow(found, statistics.hits, statistics.last, notes.get(found.id)),
         statistics,
         await store.read(list_selectivity, found.id),
         [hit_as_json(hit, origins) for hit in hits[:items]],

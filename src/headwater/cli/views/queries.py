@@ -103,6 +103,8 @@ def _print_result(name: str, document: list[Emission], rows: RowsByKey) -> None:
 
 # query feeds of a store
 
+LIVE = "live"
+
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
@@ -111,10 +113,12 @@ class QueryRow:
     query: QueryFeed
     items: int
     last_match: float | None
+    note: str | None = None  # why it finds nothing new, though it runs
 
     @property
     def state(self) -> str:
-        return describe_state(self.query)
+        state = describe_state(self.query)
+        return f"{state}: {self.note}" if self.note and state == LIVE else state
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -126,6 +130,7 @@ class QueryRow:
             "replaced": self.query.replaced,
             "state": self.state,
             "problem": self.query.problem,
+            "note": self.note,
         }
 
 
@@ -166,7 +171,7 @@ def describe_state(query: QueryFeed) -> str:
     if query.problem is not None:
         running = "live, but not well" if query.active is not None and not query.is_pending else "cannot be run"
         return f"{running}: {query.problem.splitlines()[0]}"
-    return "waiting for the server" if query.is_pending else "live"
+    return "waiting for the server" if query.is_pending else LIVE
 
 
 def source_label(origins: dict[int, Origin], feed_id: int) -> str:

@@ -79,7 +79,7 @@ def match_entries(
         if entry.item.id in seen:  # all entries of an item have its current state
             continue
         seen.add(entry.item.id)
-        arrived = entry.item.first_seen if entry.kind == "new" else entry.at
+        arrived = _find_arrival(entry)
         try:
             story = _find_story(placer, entry, known, origins, found)
             if engine is None:
@@ -96,6 +96,11 @@ def match_entries(
             found.failed.setdefault(failure.query, f"Item {entry.item.id} could not be tried: {failure.error!r}")
         found.hits += [(entry, hit) for hit in hits]
     return found
+
+
+def _find_arrival(entry: OutboxEntry) -> float:
+    """Return when this version of the item arrived."""
+    return entry.item.first_seen if entry.kind == "new" else entry.at
 
 
 def _find_previous(entry: OutboxEntry, versions: Mapping[int, Sequence[EarlierVersion]]) -> Item | None:
@@ -447,7 +452,7 @@ class QueryProcessor:
     ) -> list[StoredHit]:
         done = outbox.lock_checkpoint(connection, CONSUMER)  # another processor may have been here first
         matched = [
-            NewHit(ids[hit.query], with_version(hit, entry.item.version), entry.item.first_seen)
+            NewHit(ids[hit.query], with_version(hit, entry.item.version), _find_arrival(entry))
             for entry, hit in found.hits
             if entry.position > done and hit.query in ids
         ]

@@ -1,18 +1,18 @@
-"""Finds the query feeds that name a source, follows a source's new name or address, and notes sources that are missing
-or private."""
+"""Finds the query feeds that name a source, follows a source's new name or address, and notes sources that are missing,
+private or empty."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
 
 from headwater.errors import HeadwaterError, InputError
 from headwater.formats.values.links import normalise_url
 from headwater.language import reread
-from headwater.language.ast import CreateFeed, FeedAddress, FeedName, Position, SourceIs, TaggedSources
+from headwater.language.ast import Branch, CreateFeed, FeedAddress, FeedName, Position, SourceIs, TaggedSources
 from headwater.language.binary_form import pack_statement
 from headwater.language.diagnostics import Diagnostics
 from headwater.language.formatter import format_source
@@ -23,8 +23,9 @@ from headwater.store.content import outbox
 from headwater.store.queries.query_access import PUBLIC, SHARED
 from headwater.store.queries.query_feeds import list_all_query_feeds, read_definition
 from headwater.store.saved_state import QUERIES, bump_revision
-from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
 from headwater.store.schema.query_tables import PRIVATE_SOURCE, QUERY_IS_LIVE, query_feed
+from headwater.store.schema.reader_tables import subscription_tag
 
 SHOWN_USERS = 5  # names of query feeds in a message
 _MISSING = "Missing source: "
@@ -33,7 +34,7 @@ _Names = tuple[tuple[str, str], ...]  # the sources that a query names: folded, 
 
 @dataclass(frozen=True, slots=True)
 class BrokenQuery:
-    """A query feed that does not work, and why."""
+    """A query feed that does not work or finds nothing, and why."""
 
     name: str
     problem: str
@@ -154,6 +155,38 @@ def count_broken_queries(connection: Connection) -> int:
     return connection.execute(broken).scalar_one()
 
 
+def find_empty_tags(connection: Connection, queries: Iterable[QueryFeed]) -> dict[int, str]:
+    """Return, by id, a sentence for each of these query feeds that reads a tag which no feed has now."""
+    of_reader: dict[int | None, set[str]] = {}
+    found: dict[int, str] = {}
+    for query in queries:
+        tags = [one.source.tag for one in _list_branches(query) if isinstance(one.source, TaggedSources)]
+        if tags and query.reader_id not in of_reader:
+            of_reader[query.reader_id] = _list_tags_in_use(connection, query.reader_id)
+        empty = [tag for tag in dict.fromkeys(tags) if tag.casefold() not in of_reader[query.reader_id]]
+        if empty:
+            named = " or ".join(f'"{tag}"' for tag in empty)
+            found[query.id] = f"No feed has the tag {named} now; the items of one that gets it will appear."
+    return found
+
+
+def list_queries_with_empty_tags(connection: Connection, limit: int = 100) -> list[BrokenQuery]:
+    """List the query feeds that read a tag which no feed has now."""
+    queries = [one for one in list_all_query_feeds(connection) if "tag" in one.text.casefold()]
+    found = find_empty_tags(connection, queries)
+    return [BrokenQuery(one.name, found[one.id]) for one in queries if one.id in found][:limit]
+
+
+def _list_tags_in_use(connection: Connection, reader_id: int | None) -> set[str]:
+    live = select(feed.c.id).where(FEED_IS_LIVE)
+    if reader_id is None:
+        tags = select(feed_tag.c.tag).where(feed_tag.c.feed_id.in_(live))
+    else:
+        mine = and_(subscription_tag.c.user_id == reader_id, subscription_tag.c.feed_id.in_(live))
+        tags = select(subscription_tag.c.tag).where(mine)
+    return {tag.casefold() for tag in connection.execute(tags.distinct()).scalars()}
+
+
 def _find_missing_sources(
     connection: Connection, queries: Mapping[str, QueryFeed], reads: Mapping[str, _Names]
 ) -> dict[int, str]:
@@ -191,10 +224,20 @@ def _read_names(query: QueryFeed) -> _Names:
 
 
 def _read_references(query: QueryFeed) -> list[FeedName | FeedAddress]:
+    create = _try_to_read(query)
+    return [] if create is None else list(list_references(create))
+
+
+def _list_branches(query: QueryFeed) -> list[Branch]:
+    create = _try_to_read(query)
+    return [] if create is None else list(walk_branches(create.query))
+
+
+def _try_to_read(query: QueryFeed) -> CreateFeed | None:
     try:
-        return list(list_references(read_definition(query.text, query.form)))
+        return read_definition(query.text, query.form)
     except (HeadwaterError, ValueError):  # an older text that this version cannot parse names nothing
-        return []
+        return None
 
 
 def _names(reference: FeedName | FeedAddress, source: Feed) -> bool:

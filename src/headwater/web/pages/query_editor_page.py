@@ -36,6 +36,7 @@ from headwater.store.queries.query_access import (
 from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.queries.query_ownership import ReaderLimits
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
+from headwater.store.queries.source_references import find_empty_tags
 from headwater.store.readers.accounts import READ, WRITE, User
 from headwater.store.readers.subscriptions import (
     count_subscription_tags,
@@ -92,6 +93,7 @@ class EditorPage:
     html: Markup
     messages: tuple[Message, ...] = ()
     query: QueryFeed | None = None
+    note: str | None = None
     statistics: QueryStatistics | None = None
     previews: tuple[ShownPreview, ...] | None = None
     addresses: tuple[tuple[str, str], ...] = ()
@@ -159,6 +161,7 @@ async def show_queries(visit: Visit) -> Response:
     return visit.render(
         "query_list_page.html",
         rows=rows[:LIST_SIZE],
+        notes=await visit.store.read(find_empty_tags, [row.query for row in rows if row.mine]),
         more=rows[LIST_SIZE - 1].query.id if len(rows) > LIST_SIZE else None,
         gallery=GALLERY,
         base=visit.site.base_url,
@@ -290,6 +293,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         html=highlight_query(edited.text),
         messages=messages,
         query=query,
+        note=(await store.read(find_empty_tags, [query])).get(query.id) if query else None,
         statistics=await store.read(compute_query_statistics, query.id, visit.now) if query else None,
         previews=previews,
         addresses=tuple(_published_addresses(visit.site.base_url, query.name)) if query else (),

@@ -19,7 +19,12 @@ from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity
-from headwater.store.queries.source_references import count_broken_queries, list_broken_queries
+from headwater.store.queries.source_references import (
+    BrokenQuery,
+    count_broken_queries,
+    list_broken_queries,
+    list_queries_with_empty_tags,
+)
 from headwater.store.readers.accounts import ADMIN, READ
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, NotSignedIn
@@ -125,6 +130,7 @@ async def show_health(visit: Visit) -> Response:
             "targets": [asdict(aim) for aim in status.aims if named],
             "promises": [asdict(one) for one in await _load_promises(visit, named=named)],
             "broken_queries": [asdict(one) for one in await visit.store.read(list_broken_queries) if named],
+            "queries_with_empty_tags": [asdict(one) for one in (await _load_empty_tags(visit) if named else ())],
         },
         503 if strict and state != OK else 200,
     )
@@ -145,6 +151,15 @@ async def _load_promises(visit: Visit, *, named: bool) -> list[PromiseReport]:
         "promises", 0, lambda: load_promises(site.store, visit.now)
     )
     return found if named else [one for one in found if one.query is None]
+
+
+async def _load_empty_tags(visit: Visit) -> list[BrokenQuery]:
+    """Load the queries over tags that no feed has, up to a minute old: all definitions are read."""
+    site = visit.site
+    found: list[BrokenQuery] = await site.timed_cache.get_or_gather(
+        "empty tags", 0, lambda: site.store.read(list_queries_with_empty_tags)
+    )
+    return found
 
 
 @pages.get("/metrics", OPEN)
