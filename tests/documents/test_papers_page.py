@@ -12,7 +12,7 @@ import pytest
 from headwater.web.app import find_page_groups
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "papers.md").read_text()
-HEADS = ("| term", "| short", "| table", "| symbol", "| element")
+HEADS = ("| term", "| short", "| table", "| symbol", "| element", "| number")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
 PLACED = [line for line in ROWS if not re.match(r"\| [TPSAU] \| ", line)]
 CODE = re.compile(r"`([^`]+)`")
@@ -57,6 +57,53 @@ per item; autodiscovery; update interval"""
 @pytest.mark.parametrize("term", [" ".join(term.split()) for term in TERMS.split(";")])
 def test_a_term_of_the_papers_is_named(term: str) -> None:
     assert term.lower() in " ".join(PAGE.split()).lower()
+
+
+# Everything that the documents number, found in their texts; figures and tables by their captions.
+NUMBERED = {
+    "T": """Def. 1.4.1 1.4.2 1.4.3 1.4.4 1.4.5 1.6.1 2.1.1 2.1.2 2.1.3 2.1.4 2.1.5 2.1.6 2.1.7 2.2.1 2.2.2 2.3.1 2.3.2
+        2.3.3; Problem 4.1.1; eq. 4.1 4.2 4.3 4.4 4.5 7.1 7.2 7.3 7.4 7.5; alg. 4.1 4.2 6.1 7.1; Table 4.1;
+        Fig. 1 1.1 1.2 1.3 1.4 1.5 1.6 2.1 2.2 2.3 4.1 4.2 4.3 4.4 6.1 6.2 6.3 6.4 6.5 6.6 6.7 7.1 7.2 7.3 7.4 7.5 7.6
+        7.7 7.8 7.9 7.10""",
+    "P": "eq. 1 2; alg. 1; Table 1 2; Fig. 1 2a 2b",
+    "S": """Def. 1 2; Problem 1; Lemma 1; Corollary 1; Theorem 1 2 3; eq. 1 2; Example 1 2; Table 1 2;
+        Fig. 1 2 3 4 5 6 7 8 9 10 11 12 13""",
+    "A": "eq. 1 2; alg. 1; Fig. 1 2 3 4 5",
+    "U": "eq. 1 2 3 4; Table 1; Fig. 1 2 3 4",
+}
+KINDS = "Def|Problem|Lemma|Corollary|Theorem|eq|Example|alg|Table|Fig"
+
+
+def list_numbers(row: str) -> set[tuple[str, str, str]]:
+    """List document, kind and number of everything that the first cell of a row names, such as “T Fig. 7.7–7.9”."""
+    found = set()
+    cell = re.sub(r"\([^)]*\)", "", row.split(" | ")[0])
+    letter = kind = ""
+    for token in re.findall(rf"\b[TPSAU]\b|\b(?:{KINDS})s?\b|\d[\d.]*[ab]?(?:–\d[\d.]*)?", cell.replace("figs", "Fig")):
+        if token in DOCUMENTS:
+            letter = token
+        elif token[0].isalpha():
+            kind = next(each for each in KINDS.split("|") if token.startswith(each))
+        else:
+            first, _, last = token.rstrip(".").partition("–")
+            head, _, low = first.rpartition(".")
+            numbers = range(int(low), int(last.rpartition(".")[2]) + 1) if last else ()
+            found |= {(letter, kind, f"{head}.{number}" if head else str(number)) for number in numbers}
+            found.add((letter, kind, first))
+    return found
+
+
+DOCUMENTS = "TPSAU"
+PLACES = PAGE[PAGE.index("## Definitions, equations") : PAGE.index("## Every element")].splitlines()
+
+
+@pytest.mark.parametrize("letter", DOCUMENTS)
+def test_everything_that_a_document_numbers_has_a_place(letter: str) -> None:
+    placed = set().union(*(list_numbers(row) for row in PLACES if row.startswith("| ")))
+    for group in NUMBERED[letter].split(";"):
+        kind, *numbers = group.split()
+        missing = [each for each in numbers if (letter, kind.rstrip("."), each) not in placed]
+        assert missing == [], f"{letter} {kind}"
 
 
 NAMES = sorted({code for code in CODE.findall(PAGE) if re.fullmatch(r"headwater(\.\w+)+", code)})
