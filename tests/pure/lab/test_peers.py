@@ -97,6 +97,20 @@ def test_without_a_rate_peers_also_shows_rules_as_they_are(small_trace: Path) ->
     assert len(draw(result).axes) == 8  # three costs and the rules as they are, points above bars
 
 
+def test_without_a_rate_a_sample_of_a_large_trace_is_replayed_and_with_one_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "many.csv"
+    rows = [f"feed{feed},{day * 86_400 + feed}" for feed in range(220) for day in range(0, 30, 3)]
+    path.write_text("\n".join(["source,published_at", *rows]))
+    monkeypatch.setattr(peers, "USUAL_REFRESHES", 1000)
+    for per_day, feeds in (((), 110), ((0.25,), 220)):
+        given = LabSettings(trace=path, per_day=per_day, strategies=("fix_1d",), jobs=1)
+        result = load_experiment("peers").run(given, ignore_progress)
+        assert result.settings["feeds"] == feeds
+        assert any("110 of 220 feeds" in note for note in result.notes) == (feeds == 110)
+
+
 def test_peers_refuses_missing_or_wrong_settings(small_trace: Path) -> None:
     with pytest.raises(TraceError, match="needs a trace"):
         load_experiment("peers").run(LabSettings(), ignore_progress)

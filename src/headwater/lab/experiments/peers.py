@@ -56,7 +56,8 @@ LEFT_OUT = frozenset(
     {"reference", "value_index"}
 )  # one refreshes everything at every tick, the other is for worlds of cycles
 MAX_OWN_REFRESHES = 20_000_000  # of a rule as it is; beyond that a sample of the feeds is replayed
-MAX_REFRESHES = 4_000_000  # at equal cost; beyond that a sample of the feeds is replayed
+MAX_REFRESHES = 4_000_000  # of a replay; beyond that a sample of the feeds is replayed
+USUAL_REFRESHES = 400_000  # without --per-day: some five hundred replays, as in `lab report`, take a quarter of an hour
 MAX_DAYS = 3000.0  # only the last days of a longer trace are replayed
 MIN_SHARE = 0.02  # share of the items in those days; fewer mean that some dates lie far in the future by mistake
 
@@ -94,10 +95,11 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     warmup = 14.0 if given.warmup_days is None else given.warmup_days
     protocol = ReplaySettings(window=window, warmup_days=warmup)
     highest = max(given.per_day or RATES)
-    whole, trace = load_trace(given.trace), _load_reduced(str(given.trace), given.quick, highest)
+    most = 0 if given.quick else MAX_REFRESHES if given.per_day else USUAL_REFRESHES
+    whole, trace = load_trace(given.trace), _load_reduced(str(given.trace), most, highest)
     _, measured, end = protocol.time_span(trace)
     names = given.add_estimators(given.choose_strategies(list_strategies(), list_strategies()))
-    key = (str(given.trace), given.quick, highest, window, warmup)
+    key = (str(given.trace), most, highest, window, warmup)
     jobs = [SweepJob(run_at_cost, (*key, name, rate)) for rate in given.per_day or RATES for name in names]
     if not given.per_day:
         jobs += [SweepJob(run_as_is, (*key, name)) for name in names if _has_own_rate(name)]
@@ -128,10 +130,10 @@ def list_strategies() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2)
-def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
-    """Load the trace, or as much of it as can be replayed some hundred times in minutes."""
+def _load_reduced(path: str, most: int, per_day: float) -> Trace:
+    """Load the trace, or a sample of its feeds that makes `most` refreshes; 0 asks for the smallest sample."""
     trace = load_trace(path)
-    if quick:
+    if not most:
         return trace.select_feeds(np.arange(0, trace.feeds, max(trace.feeds // 150, 1)))
     if trace.days > MAX_DAYS:
         items = len(trace.times)
@@ -144,8 +146,8 @@ def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
                 "dates are wrong."
             )
     return (
-        sample_by_activity(trace, max(int(MAX_REFRESHES / (trace.days * per_day)), 100))
-        if _count_refreshes(trace, per_day) > MAX_REFRESHES
+        sample_by_activity(trace, max(int(most / (trace.days * per_day)), 100))
+        if _count_refreshes(trace, per_day) > most
         else trace
     )
 
@@ -185,9 +187,9 @@ def _strategy_factory(name: str) -> Callable[[], Strategy]:
     return lambda: make_strategy(name, **more)
 
 
-def run_at_cost(path: str, quick: bool, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
+def run_at_cost(path: str, most: int, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
     """Replay one strategy at one cost."""
-    trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
+    trace, protocol = _load_reduced(path, most, highest), ReplaySettings(window=window, warmup_days=warmup)
     if name == ONLINE:
         strategy = Value(fast=True)
         run = replay_trace(strategy, trace, protocol, per_day)
@@ -197,9 +199,9 @@ def run_at_cost(path: str, quick: bool, highest: float, window: int, warmup: flo
     return make_row(name, per_day, score_replay(fitted.replay), more, fitted.off)
 
 
-def run_as_is(path: str, quick: bool, highest: float, window: int, warmup: float, name: str) -> Row:
+def run_as_is(path: str, most: int, highest: float, window: int, warmup: float, name: str) -> Row:
     """Replay a rule with its own intervals, at the cost they have."""
-    trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
+    trace, protocol = _load_reduced(path, most, highest), ReplaySettings(window=window, warmup_days=warmup)
     strategy = _strategy_factory(name)()
     begin, _, end = protocol.time_span(trace)
     often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > MAX_OWN_REFRESHES else 0.0
