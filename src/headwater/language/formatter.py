@@ -230,7 +230,8 @@ def _format_duration(span: ast.Duration) -> str:
 
 
 def _format_number(value: float) -> str:
-    """
+    """Write a number in the shortest way that the query language reads.
+
     >>> _format_number(5.0), _format_number(0.99), _format_number(1e-5)
     ('5', '0.99', '0.00001')
     """
@@ -239,7 +240,8 @@ def _format_number(value: float) -> str:
 
 
 def quote_text(text: str) -> str:
-    r"""
+    r"""Write a text in quotation marks.
+
     >>> print(quote_text('a "b" \\ c'))
     "a \"b\" \\ c"
     """

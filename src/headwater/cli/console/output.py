@@ -73,7 +73,8 @@ def find_exit_code(error: HeadwaterError) -> int:
 
 
 def format_count(number: int, noun: str) -> str:
-    """
+    """Write a number with its noun.
+
     >>> format_count(1, "feed"), format_count(2000, "feed")
     ('1 feed', '2,000 feeds')
     """

@@ -41,7 +41,7 @@ PART = 1024  # samples passed through the network at a time: they stay within a 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Where inputs are clipped, and the mean and deviation that scale them; refresh inputs, then bin inputs."""
+    """The bounds of inputs, and the mean and deviation that scale them; refresh inputs first, then bin inputs."""
 
     low: Inputs
     high: Inputs

@@ -66,7 +66,7 @@ class ServerHint:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleExplanation:
-    """When and why a feed is refreshed."""
+    """The times of a feed's refreshes, and the reasons for them."""
 
     feed: Feed
     known: Known
@@ -282,7 +282,8 @@ def describe_push(known: Known, one: WebSubLease | None, public_url: str | None,
 
 
 def _format_hours(hours: Iterable[int]) -> str:
-    """
+    """Write hours of the day as ranges.
+
     >>> _format_hours([0, 1, 2, 5, 22, 23])
     '0–2, 5, 22–23'
     """

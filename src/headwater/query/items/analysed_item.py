@@ -235,7 +235,8 @@ ITEM_FIELDS = (Field.TITLE, Field.CONTENT, Field.CATEGORY, Field.AUTHOR)
 
 
 def list_language_prefixes(tag: str) -> list[str]:
-    """
+    """List a language tag and everything it begins with, in lower case.
+
     >>> list_language_prefixes("zh_Hant-TW")
     ['zh', 'zh-hant', 'zh-hant-tw']
     """

@@ -60,7 +60,8 @@ def find_users(connection: Connection, source: Feed) -> list[QueryFeed]:
 
 
 def describe_users(users: Sequence[QueryFeed]) -> str:
-    """
+    """Name query feeds in a sentence, the first few of many.
+
     >>> from types import SimpleNamespace
     >>> describe_users([SimpleNamespace(name=name) for name in ("A", "B", "C")])
     'the query feeds A, B and C'

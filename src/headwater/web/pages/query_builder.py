@@ -221,7 +221,8 @@ def _split_list(text: str) -> list[str]:
 
 
 def _quote_text(text: str) -> str:
-    """
+    """Write a text as a string of the query language.
+
     >>> _quote_text('say "no"')
     '"say \\\\"no\\\\""'
     """
