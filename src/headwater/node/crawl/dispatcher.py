@@ -153,8 +153,8 @@ class Dispatcher:
 
     @property
     def moved_at(self) -> float | None:
-        """The time at which the crawl last went on: of the last step or, while jobs are in flight, of the last result if
-        that is earlier.
+        """The time at which the crawl last went on: of the last step or, while jobs are in flight, of the last result
+        if that is earlier.
 
         It steps every minute, and requests have deadlines, so an old time means that it stands still. None before the
         first step.
