@@ -239,6 +239,6 @@ templates = anything.map(lambda text: text.replace("{", "{{").replace("}", "}}")
 settings = st.builds(Assignment, st.sampled_from(SETTABLE_FIELDS).map(Field), templates, st.booleans())
 statements: st.SearchStrategy[Statement] = st.one_of(
     st.builds(CreateFeed, named, queries(), st.just(True)),
-    st.builds(RegisterFeed, addressed, named, st.lists(anything, max_size=3).map(tuple)),
+    st.builds(RegisterFeed, addressed, named, st.lists(anything.filter(str.strip), max_size=3).map(tuple)),
     st.builds(DropFeed, named, st.booleans()),
 )

@@ -155,7 +155,7 @@ class Checker:
             case CreateFeed():
                 self._check_create(statement, clean)
             case RegisterFeed():
-                self._add_name(statement.name, replacing=False)
+                self._add_name(statement.name, replacing=False, creates=False)
                 self._sources[statement.name.key] = statement.name.name
                 self._tags.update(tag.casefold() for tag in statement.tags)
             case DropFeed():
@@ -180,14 +180,14 @@ class Checker:
         if sound:
             self._queries[statement.name.key] = statement.query
 
-    def _add_name(self, name: FeedName, replacing: bool) -> None:
+    def _add_name(self, name: FeedName, replacing: bool, creates: bool = True) -> None:
         key = name.key
         if key in self._sources and key in self._names:
             self._diagnostics.add_error(
                 name.pos, f"feed {self._names[key]} is a registered source", "choose another name"
             )
         elif key in self._names and not replacing:
-            hint = f"CREATE OR REPLACE FEED {self._names[key]} AS … changes it"
+            hint = f"CREATE OR REPLACE FEED {self._names[key]} AS … changes it" if creates else "choose another name"
             self._diagnostics.add_error(name.pos, f"feed {self._names[key]} exists already", hint)
         self._created_names.add(key)
         self._names.setdefault(key, name.name)

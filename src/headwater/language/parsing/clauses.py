@@ -274,7 +274,8 @@ def _parse_assignment(cursor: Cursor) -> Assignment:
             cursor.token, f"{cursor.token.value} cannot be set", f"SET changes {', '.join(SETTABLE_FIELDS)}"
         )
         raise ParseError
-    field = cursor.parse_field(SETTABLE_FIELDS, f"a field to set ({', '.join(SETTABLE_FIELDS)})")
+    expected = f"a field to set ({', '.join(SETTABLE_FIELDS)})"
+    field = cursor.parse_field(SETTABLE_FIELDS, expected, example='SET TITLE = "[{source}] {title}"')
     sign = cursor.take_sign("=", "+=")
     if sign is None:
         raise cursor.missing_error(f"= or += after {field}", f'for example SET {field} = "[{{source}}] {{title}}"')

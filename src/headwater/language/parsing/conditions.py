@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 import re2
 
@@ -48,6 +49,7 @@ COMPARISONS = tuple(map(str, ComparisonOperator))
 UNITS = {name: unit for unit in TimeUnit for name in (str(unit), f"{unit}S")}
 _AFTER_ATOM = ("AND", "OR", "WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
 _WORD = re.compile(r"[^\W_]")
+_NOT_IN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 _LOOSE_STAR = re.compile(r"[\s!-/:-@\[-`{-~]\*\s*$")
 
 
@@ -284,6 +286,8 @@ def _parse_values(
         hint = f'several values: {field} {"CONTAINS ANY" if operator == "CONTAINS" else "IN"} ("a", "b")'
     elif cursor.at_keyword("NOT"):
         hint = f"NOT stands before the field: NOT {field} {operator} …"
+    elif cursor.at_kind(TokenKind.VAR):
+        hint = f"items are compared in a join: JOIN … ON {field} = {cursor.token.text[:40]}.{field}"
     tokens = [cursor.expect_kind(TokenKind.STRING, expected, hint)]
     connective: str | None = None
     while cursor.at_keyword("AND", "OR") and cursor.peek().kind is TokenKind.STRING:
@@ -462,7 +466,11 @@ def _parse_source(cursor: Cursor) -> FeedName | FeedAddress:
 
 
 def is_feed_address(text: str) -> bool:
-    return re.match(r"https?://[^\s/?#]", text, re.IGNORECASE) is not None and not re.search(r"[\x00-\x20\x7f]", text)
+    try:
+        host = urlsplit(text).hostname
+    except ValueError:  # half an IPv6 address
+        return False
+    return bool(host) and re.match("https?://", text, re.IGNORECASE) is not None and not _NOT_IN_ADDRESS.search(text)
 
 
 def report_bad_address(cursor: Cursor, token: Token) -> None:

@@ -190,7 +190,7 @@ class Cursor:
         hint = self.suggest_keyword((*known, *CONDITION_WORDS) if known is _FIELD_NAMES else known)
         if hint is None and self.at_kind(TokenKind.WORD) and not self.token.keyword and example == FIELD_EXAMPLE:
             hint = f'search words in a field: ITEM CONTAINS "{self.token.text[:40]}"'
-        return hint or (f"for example {example}" if known is _FIELD_NAMES else None)
+        return hint or (f"for example {example}" if known is _FIELD_NAMES or example != FIELD_EXAMPLE else None)
 
     # reporting errors
 

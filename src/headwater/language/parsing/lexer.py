@@ -236,9 +236,14 @@ def _make_other(character: str, text: str, at: int, diagnostics: Diagnostics) ->
         return Token(TokenKind.STRING, raw, raw[1:-1] or "x", at)
     name = f" (U+{ord(character):04X})" if shown != character else ""
     diagnostics.add_error(
-        diagnostics.position_at(at), f"unexpected character '{shown}'{name}", _CHARACTER_HINTS.get(character)
+        diagnostics.position_at(at), f"unexpected character '{shown}'{name}", _hint_character(character)
     )
     return None
+
+
+def _hint_character(character: str) -> str:
+    otherwise = 'texts stand in double quotes: "…"' if character.isprintable() else "delete it: it cannot be seen"
+    return _CHARACTER_HINTS.get(character, otherwise)
 
 
 def _unescape_string(raw: str, at: int, diagnostics: Diagnostics) -> str:

@@ -115,12 +115,15 @@ def _parse_statement(cursor: Cursor) -> Statement:
         hint = "give the query a name: CREATE FEED name AS RETURN …"
     elif cursor.at_word("DELETE", "REMOVE"):
         hint = "DROP FEED name removes a query feed"
+    elif cursor.at_word("REPLACE", "ALTER", "UPDATE"):
+        hint = "CREATE OR REPLACE FEED name AS … changes a query feed"
     raise cursor.missing_error("CREATE FEED, DROP FEED or REGISTER FEED", hint)
 
 
 def _expect_end(cursor: Cursor, statement: Statement) -> Statement:
     if not (cursor.at_end or cursor.at_sign(";")):
-        cursor.report_missing("“;”", "statements end with ;")
+        options = ("RESTRICT", "CASCADE") if isinstance(statement, DropFeed) else ()
+        cursor.report_missing("“;”", cursor.suggest_keyword(options, "statements end with ;"))
         cursor.skip_to()
     return statement
 
@@ -135,8 +138,11 @@ def _parse_register(cursor: Cursor, start: Any) -> Statement:
     address = FeedAddress(token.value, cursor.position(token))
     cursor.expect_keyword("AS", 'REGISTER FEED "http://…" AS name')
     name = _parse_name(cursor)
-    tags = tuple(tag.value for tag in parse_strings(cursor)) if cursor.take_keyword("TAGS") else ()
-    return _expect_end(cursor, RegisterFeed(address, name, tags, start))
+    tags = parse_strings(cursor) if cursor.take_keyword("TAGS") else []
+    for tag in tags:
+        if not tag.value.strip():
+            cursor.report_error(tag, "the tag is empty", 'for example TAGS ("news")')
+    return _expect_end(cursor, RegisterFeed(address, name, tuple(tag.value for tag in tags), start))
 
 
 def _parse_name(cursor: Cursor) -> FeedName:
@@ -209,8 +215,7 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
         place = "WHERE is given twice" if keyword == "WHERE" and filtered else f"{keyword} comes too late"
         cursor.report_error(cursor.token, place, "the order is RETURN … JOIN … WHERE …, then the clauses")
     elif parts:
-        hint = "ORDER BY takes one field" if next(reversed(parts)) == "order" and cursor.at_sign(",") else None
-        cursor.report_missing("“;” or a clause", hint or _hint_after_clause(cursor))
+        cursor.report_missing("“;” or a clause", _hint_after_clause(cursor, next(reversed(parts))))
     elif filtered:
         cursor.report_missing("AND, OR, “;” or a clause", _hint_after_condition(cursor))
     elif joined:
@@ -219,6 +224,8 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
         hint = "sources are combined with | (union), not with a comma" if cursor.at_sign(",") else None
         if cursor.at_keyword("AND", "OR"):
             hint = "sources are combined with |; conditions follow WHERE"
+        elif cursor.at_keyword(*ALL_FIELDS):
+            hint = "conditions follow WHERE"
         elif cursor.at_kind(TokenKind.JUNK) and cursor.token.offset == cursor.previous.end:
             hint = 'an address stands in double quotes: "https://example.org/feed"'
         elif cursor.previous.text.upper() in ("FOLDER", "CATEGORY", "GROUP") and cursor.at_kind(TokenKind.STRING):
@@ -273,17 +280,22 @@ def _hint_number(cursor: Cursor) -> str | None:
     return f"a number stands before its unit: {cursor.token.text} {cursor.previous.text.upper()}"
 
 
-def _hint_after_clause(cursor: Cursor) -> str | None:
+def _hint_after_clause(cursor: Cursor, clause: str) -> str | None:
+    if clause == "deliveries" and (cursor.at_sign(",") or cursor.at_keyword("AND", "OR")):
+        return "each receiver has its own DELIVER TO"
+    if clause == "deliveries" and cursor.at_kind(TokenKind.STRING):
+        return "RSS, ATOM and JSON have no receiver; EMAIL, WEBHOOK and NOTIFY have one"
+    if clause == "order" and cursor.at_sign(","):
+        return "ORDER BY takes one field"
     if cursor.at_kind(TokenKind.WORD) and cursor.token.text.upper() in _DIRECTIONS:
         return "the direction of ORDER BY is ASC or DESC"
-    return _hint_number(cursor) or _hint_for_foreign_word(cursor)
+    return _hint_number(cursor) or _hint_for_foreign_word(cursor) or f"the clauses are {', '.join(CLAUSE_KEYWORDS)}"
 
 
 def _hint_for_foreign_word(cursor: Cursor) -> str | None:
     """Return the hint for a word of another query language."""
-    return (
-        _hint_comment(cursor) or _FOREIGN_WORDS.get(cursor.token.text.upper()) or cursor.suggest_keyword(_PART_KEYWORDS)
-    )
+    nearest = None if cursor.at_keyword(*KEYWORDS) else cursor.suggest_keyword(_PART_KEYWORDS)
+    return _hint_comment(cursor) or _FOREIGN_WORDS.get(cursor.token.text.upper()) or nearest
 
 
 def _hint_after_condition(cursor: Cursor) -> str | None:
