@@ -34,6 +34,7 @@ from headwater.node.queries.demand import Demand, DemandModel, load_demand_model
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.quality.tally import HOURS_KEPT
 from headwater.schedule.strategy import Strategy
+from headwater.schedule.value.value import Value
 from headwater.settings import Settings
 from headwater.store.content.articles import delete_orphaned_articles
 from headwater.store.content.feed_state import save_moved_times
@@ -80,7 +81,7 @@ class Maintenance:
         self.settings = settings
         self._clock = clock
         self._revision = 0
-        self._has_saved = False
+        self._has_saved = self._has_saved_plan = False
         self.monitor = QualityMonitor(store, scheduler, settings.least_interval)
         self._promises = PromiseKeeper(store)
         self._promises_measured = 0.0  # when
@@ -135,10 +136,14 @@ class Maintenance:
     async def save_state(self) -> None:
         """Save the learned state."""
         learned = self._scheduler
-        self._has_saved = True
+        self._has_saved, self._has_saved_plan = True, self._has_plan()
         await snapshot.save_snapshot(
             self._store, learned.feed_table, learned.strategy, learned.politeness, self._clock()
         )
+
+    def _has_plan(self) -> bool:
+        strategy = self._scheduler.strategy
+        return not isinstance(strategy, Value) or strategy.has_price
 
     async def measure_quality(self) -> QualityReport:
         """Measure the quality now."""
@@ -149,9 +154,10 @@ class Maintenance:
     async def publish_report(self) -> None:
         """Log the quality and save it for other processes.
 
-        The first report also saves the learned state, so that a command can explain a server that has just started.
+        The first report also saves the learned state, so that a command can explain a server that has just started, and
+        so does the first one after a plan was made.
         """
-        if not self._has_saved:
+        if not self._has_saved or (self._has_plan() and not self._has_saved_plan):
             await self.save_state()
         if moved := self._scheduler.list_moved_times():
             await self._store.write(save_moved_times, moved)

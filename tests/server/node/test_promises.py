@@ -197,6 +197,7 @@ async def test_the_plan_says_by_how_much_the_budget_is_too_small(world: QueryWor
 def test_a_broken_target_gives_its_reason_once() -> None:
     short = TargetOutcome("Alarm", False, 9.0, 1.0, 0.9, 600.0, 2, "It takes 9 requests a minute.")
     assert note_broken_target(short, short.message).message == "Not kept. It takes 9 requests a minute."
+    assert note_broken_target(short, "").message == "Not kept. It takes 9 requests a minute."
     told = note_broken_target(short, "Measured: 60 % of 50 items caught.")
     assert told.message == "Not kept. Measured: 60 % of 50 items caught. It takes 9 requests a minute."
 
@@ -214,6 +215,16 @@ async def test_losses_count_by_the_share_that_the_query_keeps(world: QueryWorld)
     assert promise.day.completeness == pytest.approx(40 / 60, abs=0.02)  # half of the 40 lost would have matched
     assert promise.kept is False
     assert "lost items are from" in promise.why
+
+
+async def test_what_feeds_lost_before_a_query_was_made_does_not_count(world: QueryWorld) -> None:
+    for number in range(30):
+        await arrive(world, number, 30.0, lost=1.0)
+    await world.run("DROP FEED Alarm; CREATE FEED Alarm AS RETURN ALL TARGET COMPLETENESS >= 0.99;")
+    await world.process()
+    promise = await measure(world)
+    assert (promise.day.items, promise.day.completeness) == (0, None)
+    assert promise.why == "Nothing was published yet that it keeps."
 
 
 async def test_lost_items_were_shown_unread_too(world: QueryWorld) -> None:

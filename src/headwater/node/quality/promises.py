@@ -83,6 +83,7 @@ class _Promise:
     predicted: Mapping[str, float]
     message: str  # of the plan, if it cannot be kept
     create: CreateFeed
+    created: float  # when; what its feeds brought and lost before does not count
 
 
 def read_target(create: CreateFeed) -> QualityTarget | None:
@@ -116,7 +117,8 @@ class PromiseKeeper:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._alerted: set[int] = set()  # queries whose present missed spell was reported
-        self.broken: dict[int, str] = {}  # query, or SERVER → why its promise is not kept
+        # Query, or SERVER → why its promise is not kept, beside the reason of the plan, whose figures move.
+        self.broken: dict[int, str] = {}
 
     async def measure_server(
         self, hours: Mapping[int, PromiseCounts], target: QualityTarget | None, expected: BudgetPlan | None
@@ -132,13 +134,13 @@ class PromiseKeeper:
             judged = record if target is None else _judge(record, [*past, record], target, broken, deadline=False)
             past.append(judged)
         await self._store.write(save_promise_hours, [one for one in past if one.hour in hours])
-        self._note_verdict(past[-1] if past else None)
+        if past:
+            self._note_verdict(past[-1], broken)
 
-    def _note_verdict(self, record: PromiseHour | None) -> None:
-        if record is not None:
-            self.broken.pop(record.query_id, None)
-            if record.kept is False:
-                self.broken[record.query_id] = record.why
+    def _note_verdict(self, record: PromiseHour, message: str) -> None:
+        self.broken.pop(record.query_id, None)
+        if record.kept is False:
+            self.broken[record.query_id] = record.why.removesuffix(message).strip()
 
     async def measure_queries(
         self,
@@ -152,6 +154,7 @@ class PromiseKeeper:
         expected = {one.query: one for one in outcomes}
         this = int(now // HOUR)
         measured = await self._store.read(find_latest_hours)
+        created = {query.id: query.created for query in await self._store.read(list_all_query_feeds)}
         for query_id, create in definitions.items():
             target = read_target(create)
             if target is None:
@@ -165,6 +168,7 @@ class PromiseKeeper:
                 {} if outcome is None else _predict(outcome.completeness, outcome.freshness, outcome.delay),
                 "" if outcome is None or outcome.reached else outcome.message,
                 create,
+                created.get(query_id, now),
             )
             # The last record may be of an unfinished hour, and a server that was away has missed some.
             first = max(measured.get(query_id, this - PERIODS["day"]), this - PERIODS["week"])
@@ -185,7 +189,7 @@ class PromiseKeeper:
             culprit = await self._find_culprit(promise, now)
             past[-1] = _judge(past[-1], past, promise.target, culprit, deadline=True)
         await self._store.write(save_promise_hours, past[-len(hours) :])
-        self._note_verdict(past[-1])
+        self._note_verdict(past[-1], promise.message)
         if past[-1].kept:
             self._alerted.discard(promise.query_id)
         if past[-1].kept is False and alert_hours is not None:
@@ -194,7 +198,8 @@ class PromiseKeeper:
                 await self._send_alert(promise, past[-1], since, now)
 
     async def _count(self, promise: _Promise, start: float, end: float) -> dict[int, PromiseCounts]:
-        return await _count_by_feed(self._store, promise.query_id, promise.shares, promise.target.delay, start, end)
+        begin = min(max(start, promise.created), end)
+        return await _count_by_feed(self._store, promise.query_id, promise.shares, promise.target.delay, begin, end)
 
     async def _find_culprit(self, promise: _Promise, now: float) -> str:
         """Name the feed to which most of the missed items of the last day belong, and what holds it back."""

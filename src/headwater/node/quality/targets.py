@@ -149,9 +149,12 @@ def plan_query_targets(
 def _plan_all_deadlines(
     wishes: Sequence[QueryTarget], scheduler: Scheduler, rates: Floats, budget: float
 ) -> list[DeadlinePlan | None]:
-    """Plan the deadlines of each TARGET DELAY in turn; a query gets the budget that those before it have left."""
+    """Plan the deadlines of each TARGET DELAY in turn; a query gets the budget that those before it have left.
+
+    Of a feed that has a deadline already, only the requests beyond it cost anything.
+    """
     found: list[DeadlinePlan | None] = []
-    taken = 0.0
+    taken, granted = 0.0, np.full(len(rates), np.inf)
     for wish in wishes:
         if wish.target.delay is None:
             found.append(None)
@@ -163,13 +166,14 @@ def _plan_all_deadlines(
             rates[rows],
             np.sqrt(rates[rows] / DAY),  # as uncertain as a day of counting leaves it
             wish.share,
-            feeds.cost[rows],
+            feeds.cost[rows] * np.maximum(1 - wish.target.delay / granted[rows], 1e-6),
             np.maximum(feeds.pause[rows], MIN_INTERVAL),
             budget,
             interval=strategy.estimate_intervals(feeds, rows) if isinstance(strategy, Value) else None,
             taken=taken,
         )
         taken += hurry.requests_per_minute
+        granted[rows[hurry.chosen]] = np.minimum(granted[rows[hurry.chosen]], hurry.seconds)
         found.append(hurry)
     return found
 
@@ -224,7 +228,7 @@ def note_broken_target(outcome: TargetOutcome, broken: str | None) -> TargetOutc
     if broken is None:
         return outcome
     more = "" if outcome.message in broken else f" {outcome.message}"
-    return replace(outcome, reached=False, message=f"Not kept. {broken}{more}")
+    return replace(outcome, reached=False, message=" ".join(f"Not kept. {broken}{more}".split()))
 
 
 async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Bools, Floats
-from headwater.times import MINUTE, format_duration, format_share
+from headwater.times import MINUTE, format_duration, format_number, format_share
 
 KEPT_SHARE = 0.95  # of the items that must come in time
 BUDGET_SHARE = 0.9  # of the budget that deadlines may take
@@ -79,7 +79,8 @@ def plan_deadlines(
     asked = float((cost[chosen] * MINUTE / delay).sum())
     goal = format_duration(delay)
     if asked > room:
-        needs = f"{count_feeds(int(chosen.sum()))} every {goal} need {asked:.1f} requests per minute"
+        verb = "needs" if chosen.sum() == 1 else "need"
+        needs = f"{count_feeds(int(chosen.sum()))} every {goal} {verb} {format_number(asked)} requests per minute"
         if room <= 0.01 * budget:
             message = f"Cannot be promised: {needs}, and the deadlines of other queries take the whole budget."
             return DeadlinePlan(np.zeros(len(rate), bool), delay, inside, 0.0, False, message)

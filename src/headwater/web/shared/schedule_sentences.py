@@ -23,7 +23,7 @@ def explain_schedule(
         _explain_next(explanation, now, zone),
         *_explain_hints(explanation),
         explanation.push,
-        _explain_loss(explanation, refreshes),
+        _explain_loss(explanation, refreshes, now),
     ]
     if explanation.kinds:
         lines.append(f"It is a special kind of feed: {', '.join(explanation.kinds)}.")
@@ -87,12 +87,13 @@ def _explain_hints(explanation: ScheduleExplanation) -> list[str]:
     return [f"The server's {one.hint} is {one.value}: {one.effect}." for one in explanation.asked]
 
 
-def _explain_loss(explanation: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
+def _explain_loss(explanation: ScheduleExplanation, refreshes: Sequence[Refresh], now: float) -> str:
     lost = sum(one.lost for one in refreshes)
     sentence = ""
     if lost >= 0.5:
         got = sum(one.new for one in refreshes)
-        sentence = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last week."
+        period = format_duration(now - refreshes[-1].at)  # a busy feed's refreshes of a week are not all in the list
+        sentence = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last {period}."
     if explanation.belief is not None and explanation.belief.chance_of_loss > 0.05:
         chance = 100 * explanation.belief.chance_of_loss
         sentence += f" Right now the chance that its window has overflowed is {chance:.0f} %."
