@@ -220,6 +220,7 @@ async def test_losses_count_by_the_share_that_the_query_keeps(world: QueryWorld)
 async def test_what_feeds_lost_before_a_query_was_made_does_not_count(world: QueryWorld) -> None:
     for number in range(30):
         await arrive(world, number, 30.0, lost=1.0)
+    world.now += 60
     await world.run("DROP FEED Alarm; CREATE FEED Alarm AS RETURN ALL TARGET COMPLETENESS >= 0.99;")
     await world.process()
     promise = await measure(world)
