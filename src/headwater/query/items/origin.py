@@ -37,8 +37,19 @@ class Origin:
 
     @property
     def label(self) -> str:
-        """The value of the placeholder {source}: never the address, which may contain a key."""
-        return self.name or self.title or urlsplit(self.url).hostname or self.url
+        """The value of the placeholder {source}: never the address, which may contain a key.
+
+        >>> Origin(None, "http://a.example/feed").label, Origin(None, "http://[::1").label
+        ('a.example', 'http://[::1')
+        """
+        return self.name or self.title or _find_host(self.url) or self.url
+
+
+def _find_host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:  # half an IPv6 address, which queries of an older version could name
+        return None
 
 
 def apply_registrations(origin: Origin, registered: Iterable[RegisterFeed]) -> Origin:
