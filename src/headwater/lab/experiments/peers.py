@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 VALUE_COLOUR, OTHER_COLOUR, FORESIGHT_COLOUR = COLOURS[1], COLOURS[0], "#8C8C8C"
 AS_IT_IS = " as it is"
-MAX_LABELS = 12  # labelled points; if there are more, only the fastest have labels, and the bars name all
+MAX_LABELS = 12  # points that all have labels; the bars name all
+CROWDED = 5e-4  # share of items missing; of many strategies those below stand in one line, named by the bars only
 TICKS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
 LINE_HEIGHT = 9.0  # height of a label, in points
 MIN_MISSING = 5e-4  # smallest share of missing items drawn: a logarithmic axis has no zero
@@ -386,9 +387,13 @@ def _label_points(axis: Any, rows: list[Row]) -> None:
     start, end = box.x0 * scale - 2, box.x1 * scale + 30  # a label may reach beyond the axes at their right end
     at = [tuple(axis.transData.transform((_delay_hours(row), _missing_share(row))) * scale) for row in rows]
     taken = [(x - 5, x + 5, y) for x, y in at]  # left, right, height
-    named = range(len(rows)) if len(rows) <= MAX_LABELS else range(MAX_LABELS)
-    for row, (x, y) in ((rows[k], at[k]) for k in named):
-        width = 4.7 * len(row["strategy"])
+    named = [
+        each
+        for each in zip(rows, at, strict=True)
+        if len(rows) <= MAX_LABELS or each[0]["strategy"] == "value" or _missing_share(each[0]) > CROWDED
+    ]
+    for row, (x, y) in named:
+        width = 5.2 * len(row["strategy"])
         places = [
             (left, y + LINE_HEIGHT * step)
             for step in sorted(range(-9, 10), key=abs)
