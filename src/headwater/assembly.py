@@ -358,7 +358,7 @@ async def _check_streams(joined: JoinedCluster, leader: Leader, backlog: dict[st
     async def check() -> None:
         made = await joined.streams.ensure_streams(joined.cluster_id)
         if made:
-            log.warning("streams_made_anew", streams=made)
+            log.warning("streams_recreated", streams=made)
             if leader.dispatcher is not None:
                 leader.dispatcher.recheck_in_flight()
         await quarantine_stray_jobs(joined.streams, joined.store)

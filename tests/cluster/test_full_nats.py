@@ -107,7 +107,7 @@ async def test_a_disk_that_is_really_full_is_reported_and_all_goes_on_when_there
             for words in ("RESULTS", "the disk under", "is full", "Free some space", "restart NATS", broker.url):
                 assert words in str(caught.value)
             assert streams.retry.problem == str(caught.value)
-            assert [one["error"] for one in said if one["event"] == "nats_waits"] == [str(caught.value)]
+            assert [one["error"] for one in said if one["event"] == "nats_unavailable"] == [str(caught.value)]
             waiting = asyncio.create_task(streams.retry.retry_until_done("results", "RESULTS", publish))
             ballast.unlink()
             await asyncio.sleep(2.5)

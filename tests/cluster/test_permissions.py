@@ -60,7 +60,7 @@ async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
 
 async def test_a_terminal_can_neither_read_results_nor_make_streams(guarded: NatsServer, eventually) -> None:
     def is_refused(what: str) -> bool:
-        return any(what in str(one["error"]).lower() for one in said if one["event"] == "nats_says")
+        return any(what in str(one["error"]).lower() for one in said if one["event"] == "nats_error")
 
     with capture_logs() as said:
         link = await connect_nats(address(guarded, "terminal"), "test")

@@ -146,7 +146,7 @@ class Leader:
         await self._count_capacity(store)
         self.dispatcher, self.maintenance = dispatcher, maintenance
         self.takeover_seconds = time.monotonic() - began
-        log.info("leads", epoch=held.epoch, feeds=len(scheduler.feed_table), seconds=round(self.takeover_seconds, 2))
+        log.info("leading", epoch=held.epoch, feeds=len(scheduler.feed_table), seconds=round(self.takeover_seconds, 2))
         tasks = [
             *maintenance.start_tasks(definitions, over),
             *self._start_watchers(store, scheduler, maintenance, definitions, over),
@@ -164,7 +164,7 @@ class Leader:
                 await maintenance.save_state()
                 await maintenance.publish_report()
             except HeadwaterError as error:  # another process leads, and learns on
-                log.warning("not_saved", error=str(error))
+                log.warning("state_not_saved", error=str(error))
 
     def _make_dispatcher(
         self, store: Store, scheduler: Scheduler, spending_log: SpendingLog, held: ClusterLease
@@ -298,7 +298,7 @@ class DatabaseInbox:
             return read_lessons(body)
         except msgspec.DecodeError as error:
             problem = describe_unreadable(error)
-            log.error("lessons_put_aside", problem=problem)
+            log.error("lessons_quarantined", problem=problem)
             await self._store.write(cluster_jobs.quarantine_message, "lesson", body, problem)
             return []
 

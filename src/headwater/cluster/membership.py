@@ -234,7 +234,7 @@ class Membership:
         try:
             await self._store.write(cluster_leases.remove_member, self._member.name)
         except HeadwaterError as error:
-            log.warning("not_taken_leave", error=str(error))
+            log.warning("member_not_removed", error=str(error))
 
 
 @asynccontextmanager

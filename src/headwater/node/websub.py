@@ -184,7 +184,7 @@ class WebSubClient(StepLoop):
             now = self._clock()
             due = now + min(FIRST_RETRY * 2 ** (one.attempts - 1), SLOWEST_RETRY)
             await self._store.write(refuse_lease, one.feed_id, refusal, due, now)
-        log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=refusal)
+        log.info("hub_subscription_requested", feed=one.feed_id, hub=one.hub, refused=refusal)
 
     async def _request_unsubscribe(self, one: WebSubCancellation) -> None:
         """Unsubscribe at a hub. It verifies that too, and until then is asked again."""
@@ -192,7 +192,7 @@ class WebSubClient(StepLoop):
         refusal = await self._post_form(one.hub, form)
         if one.attempts >= MAX_UNSUBSCRIBES and refusal is not None:
             await self._store.write(delete_cancellation, one.key, one.topic)
-        log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=refusal)
+        log.info("hub_unsubscription_requested", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=refusal)
 
     async def _post_form(self, hub: str, form: Mapping[str, str]) -> str | None:
         """Send a request to a hub; return the reason of a refusal, None if it accepts."""

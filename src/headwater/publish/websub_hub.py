@@ -238,7 +238,7 @@ class WebSubHub(StepLoop):
             self._compared_version = None
         else:
             await self._store.write(delete_hub_request, request)
-        log.info("hub_asked", mode=request.mode, topic=request.topic.partition("?")[0], agreed=agreed)
+        log.info("subscription_requested", mode=request.mode, topic=request.topic.partition("?")[0], agreed=agreed)
 
     async def _callback_agrees(self, request: HubRequest) -> bool | None:
         """Return whether the callback confirms; None if it could not be reached."""

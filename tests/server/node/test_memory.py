@@ -97,7 +97,7 @@ async def test_saved_state_that_cannot_be_used_is_put_aside_with_a_word_and_noth
             await store.write(save_state, name, version, blob, 0.0)
         with capture_logs() as said:
             assert not await load_snapshot(store, FeedTable(), Fix1h())
-        assert [line["event"] for line in said] == ["strategy_state_put_aside"]
+        assert [line["event"] for line in said] == ["strategy_state_ignored"]
         courtesy = Politeness(random.Random(0))
         await load_host_state(store, courtesy)
         assert courtesy.held_domains == {}

@@ -313,6 +313,6 @@ async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given
         monkeypatch.setattr(type(strategy), "version", 99)
         assert not await snapshot.load_snapshot(store, roster, strategy)
         said = capsys.readouterr().out
-        assert "strategy_state_put_aside" in said
+        assert "strategy_state_ignored" in said
         assert "start without it" in said
         assert len(strategy.choose(roster.table, 1.0, Budget(1)).rows) == 1

@@ -73,9 +73,9 @@ class Election:
             if held is None:
                 await pause(stop, await self._seconds_until_free())
                 continue
-            log.info("seat_taken", seat=self.name, epoch=held.epoch)
+            log.info("elected", lease=self.name, epoch=held.epoch)
             await self._run_term(held, work, stop)
-            log.info("seat_left", seat=self.name, epoch=held.epoch)
+            log.info("resigned", lease=self.name, epoch=held.epoch)
 
     async def _take_lease(self) -> ClusterLease | None:
         asked = boot_clock()
@@ -83,7 +83,7 @@ class Election:
             self.lease = await self._store.write(cluster_leases.acquire_lease, self.name, self._holder, self._seconds)
         except HeadwaterError as error:
             if self._repeat_filter.is_news(str(error)):
-                log.warning("seat_not_asked_for", seat=self.name, error=str(error))
+                log.warning("election_failed", lease=self.name, error=str(error))
             return None
         self._repeat_filter.reset()
         self._term = LeaseTerm(self._seconds, asked)
@@ -103,7 +103,7 @@ class Election:
         try:
             await work(held, over)
         except Exception as error:
-            log.error("seat_failed", seat=self.name, error=repr(error))
+            log.error("elected_work_failed", lease=self.name, error=repr(error))
             await pause(stop, self._seconds / 5)
         finally:
             over.set()
@@ -124,12 +124,12 @@ class Election:
                         self._store.write_one(cluster_leases.renew_lease, held, self._seconds), self._seconds
                     )
                 except (HeadwaterError, TimeoutError) as error:
-                    log.warning("seat_not_renewed", seat=self.name, error=str(error))
+                    log.warning("lease_not_renewed", lease=self.name, error=str(error))
                     if self._term.is_hopeless(boot_clock()):
                         over.set()
                     continue
                 if kept is None:
-                    log.warning("seat_lost", seat=self.name, epoch=held.epoch)
+                    log.warning("lease_lost", lease=self.name, epoch=held.epoch)
                     over.set()
                 else:
                     self._term.renew(asked)

@@ -59,14 +59,14 @@ class PartitionKeeper:
             drained = self._holdings.release_drained()
             grant = await asyncio.wait_for(self._source.renew_partitions(drained), self._timing.heartbeat_seconds * 4)
         except (HeadwaterError, TimeoutError) as error:
-            self._note_problem("partitions_not_tended", str(error) or "The source of partitions did not answer.")
+            self._note_problem("partitions_not_renewed", str(error) or "The source of partitions did not answer.")
             return
         new = self._holdings.apply_grant(grant, asked, boot_clock())
         self._clock.correct(grant.clock, at, time.time())
-        self._note_problem("partitions_not_given", grant.problem)
+        self._note_problem("partitions_not_granted", grant.problem)
         if new:
             held, surplus = len(self._holdings.held), len(self._holdings.draining)
-            log.info("partitions", held=held, new=len(new), surplus=surplus)
+            log.info("partitions_changed", held=held, new=len(new), surplus=surplus)
         self._demand_changed.set()
 
     async def leave(self) -> None:
@@ -74,7 +74,7 @@ class PartitionKeeper:
         try:
             await asyncio.wait_for(self._source.release_partitions(self._holdings.claimed), LEAVE_SECONDS)
         except (HeadwaterError, TimeoutError) as error:
-            log.warning("not_taken_leave", error=str(error))
+            log.warning("partitions_not_released", error=str(error))
 
     def _note_problem(self, event: str, problem: str | None) -> None:
         if problem is not None and problem != self.problem:

@@ -41,7 +41,7 @@ async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS
     async def hear(error: Exception) -> None:
         heard[:] = [*heard[-1:], error]
         if link is not None:
-            log.warning("nats_says", error=nats_tls.explain_tls_error(error) or _describe_error(error))
+            log.warning("nats_error", error=nats_tls.explain_tls_error(error) or _describe_error(error))
 
     link: Any = None
     end, wait = asyncio.get_running_loop().time() + patience, 0.25

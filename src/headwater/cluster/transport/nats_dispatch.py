@@ -117,7 +117,7 @@ async def quarantine_last(streams: NatsStreams, store: Store, stream: str, subje
 
 
 async def _quarantine_message(streams: NatsStreams, store: Store, stream: str, message: Any) -> None:
-    log.error("message_put_aside", subject=message.subject)
+    log.error("message_quarantined", subject=message.subject)
     await store.write(
         cluster_jobs.quarantine_message,
         streams.strip_prefix(message.subject),
@@ -167,7 +167,7 @@ class PartitionDesk:
             await message.respond(encode(grant))
         except msgspec.DecodeError as error:
             if self._repeat_filter.is_news(str(error)):
-                log.error("terminal_not_understood", error=str(error), message="Install this version there too.")
+                log.error("terminal_message_unreadable", error=str(error), message="Install this version there too.")
             if message.reply:
                 await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), OTHER_VERSION)))
         except Exception as error:  # a terminal without an answer asks again
@@ -180,4 +180,4 @@ class PartitionDesk:
             found = await self._streams.context.get_msg(self._streams.stream_name("JOBS"), seq=sequence)
             await _quarantine_message(self._streams, self._store, "JOBS", found)
         except Exception as error:
-            log.error("advisory_not_followed", error=repr(error))
+            log.error("job_not_quarantined", error=repr(error))

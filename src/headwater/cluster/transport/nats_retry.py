@@ -83,14 +83,14 @@ class NatsRetry:
         problem = await self.explain_error(stream, error)
         self._troubles[what] = str(problem), boot_clock()
         if self._repeat_filters.setdefault(what, RepeatFilter()).is_news(str(problem)):
-            log.warning("nats_waits", what=what, error=str(problem))
+            log.warning("nats_unavailable", what=what, error=str(problem))
         return problem
 
     def record_success(self, what: str) -> None:
         """Note that some work succeeded."""
         if self._troubles.pop(what, None) is not None:
             self._repeat_filters.pop(what).reset()
-            log.info("nats_goes_on", what=what)
+            log.info("nats_available", what=what)
 
     async def explain_error(self, stream: str, error: Exception) -> HeadwaterError:
         """Explain an error of some work with a stream."""

@@ -180,7 +180,7 @@ class NatsJobReceiver:
     def _put_aside(self, message: Any, problem: str) -> None:
         """Send a job that cannot be read to the storers, which put it aside: a terminal has no database."""
         subject = self._streams.strip_prefix(message.subject)
-        log.error("job_not_read", subject=subject, problem=problem)
+        log.error("job_unreadable", subject=subject, problem=problem)
         headers = {SUBJECT_HEADER: subject, PROBLEM_HEADER: ascii(problem)[1:-1]}
         outgoing = (self._streams.full_subject("res.unreadable"), message.data, headers)
 
@@ -345,11 +345,11 @@ class NatsResultReceiver:
         try:
             await self._store.write(cluster_jobs.quarantine_message, subject, body, problem)
         except HeadwaterError as error:
-            log.warning("not_put_aside", error=str(error))
+            log.warning("message_not_quarantined", error=str(error))
             await message.nak(delay=5.0)
             return
         self.quarantined += 1
-        log.error("message_put_aside", subject=subject, problem=problem)
+        log.error("message_quarantined", subject=subject, problem=problem)
         await message.ack()
 
 

@@ -118,18 +118,18 @@ class PostgresTransport:
                 return ReceivedJob(read_addressed_job(row.body, (row.partition, row.feed_id)), row)
             except msgspec.DecodeError as error:
                 problem = describe_unreadable(error)
-        log.error("job_put_aside", feed=row.feed_id, tries=row.tries, problem=problem)
+        log.error("job_quarantined", feed=row.feed_id, tries=row.tries, problem=problem)
         try:
             await self._store.write(_quarantine_job, row, problem)
         except HeadwaterError as error:  # it is claimed again later
-            log.warning("not_put_aside", error=str(error))
+            log.warning("job_not_quarantined", error=str(error))
         return None
 
     async def _claim_jobs(self, partitions: Sequence[int], room: int) -> list[JobRow]:
         try:
             return await self._store.write_one(cluster_jobs.claim_jobs, partitions, room, self._timing.ack_seconds)
         except HeadwaterError as error:
-            log.warning("jobs_not_taken", error=str(error))
+            log.warning("jobs_not_claimed", error=str(error))
             return []
 
     async def ack_job(self, received: ReceivedJob) -> None:

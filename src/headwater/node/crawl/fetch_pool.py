@@ -353,7 +353,7 @@ class FetchPool:
                     self.counts["fetched"] += 1
                     await self._send_and_wait(FetchResult(job, found, self.name, epoch))
             except Exception as error:
-                log.warning("not_tried", feed=job.feed_id, error=repr(error))
+                log.warning("probe_failed", feed=job.feed_id, error=repr(error))
             finally:
                 self.holdings.end_job(job.partition)
 

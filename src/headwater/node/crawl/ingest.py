@@ -168,7 +168,7 @@ class Ingest:
                 return True
             except HeadwaterError as error:
                 self.problem = str(error)
-                log.warning("batch_waits", results=len(results), error=str(error), again_in=wait)
+                log.warning("batch_not_saved", results=len(results), error=str(error), again_in=wait)
                 if stop.is_set():
                     return False
                 await transport.keep_results(batch)

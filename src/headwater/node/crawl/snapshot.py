@@ -75,7 +75,7 @@ async def load_host_state(store: Store, politeness: Politeness) -> None:
         try:
             politeness.load(saved[1])
         except msgspec.DecodeError as error:
-            log.warning("hosts_state_put_aside", why=str(error))
+            log.warning("hosts_state_ignored", why=str(error))
 
 
 async def load_snapshot(store: Store, feed_table: FeedTable, strategy: Strategy) -> bool:
@@ -92,7 +92,7 @@ async def load_snapshot(store: Store, feed_table: FeedTable, strategy: Strategy)
         ids, learned = state.pop(IDS), state.pop(LEARNED, None)
         strategy.load(align_rows(state, ids, feed_table.ids, strategy))
     except StrategyError as error:
-        log.warning("strategy_state_put_aside", strategy=strategy.name, why=str(error))
+        log.warning("strategy_state_ignored", strategy=strategy.name, why=str(error))
         return False
     there, source = _match_rows(ids, feed_table.ids)
     feed_table.learned_until[there] = feed_table.table.last[there] if learned is None else learned[source]

@@ -122,7 +122,7 @@ class QueryDefinitions:
                 try:
                     written = query_feeds.read_definition(query.active)
                 except (HeadwaterError, ValueError) as error:
-                    log.error("query_not_understood", query=query.name, error=str(error))
+                    log.error("query_not_parsed", query=query.name, error=str(error))
                     continue
                 if query.active == query.text:
                     forms.append((query, pack_statement(written)))
@@ -139,7 +139,7 @@ class QueryDefinitions:
         try:
             self._engine.add_query(create)
         except HeadwaterError as error:
-            log.error("query_not_taken", query=query.name, error=str(error))
+            log.error("query_not_loaded", query=query.name, error=str(error))
         else:
             self._put_in_force(query, create)
 
@@ -305,7 +305,7 @@ class DefinitionReader:
             try:
                 found[query.id] = query_feeds.read_query(query)
             except (HeadwaterError, ValueError) as error:
-                log.error("query_not_understood", query=query.name, error=str(error))
+                log.error("query_not_parsed", query=query.name, error=str(error))
         self._origins = await self._store.read(load_item_origins) if found else {}  # asked about by queries only
         self._definitions, self._revisions = found, revisions
         return True

@@ -376,7 +376,7 @@ class QueryProcessor:
         fillings = await self._backfill([query for query in taken if query.is_pending])  # else it was filled
         if fillings:
             await self._store.write(write_backfills, fillings)
-        log.info("queries_taken", queries=len(taken), filled=len(fillings))
+        log.info("queries_loaded", queries=len(taken), filled=len(fillings))
 
     async def _activate_late(self) -> None:
         """Activate late definitions: fill their windows and match the entries that they have missed."""
@@ -391,12 +391,12 @@ class QueryProcessor:
             return
         await self._add_to_engine(group)
         self._report_hits(stored)
-        log.info("queries_taken", queries=len(group), filled=len(group), late=len(self._definitions.late))
+        log.info("queries_loaded", queries=len(group), filled=len(group), late=len(self._definitions.late))
 
     async def _add_to_engine(self, group: Sequence[QueryFeed]) -> list[QueryFeed]:
         taken, refused = await asyncio.to_thread(self._definitions.add_to_engine, group)
         for query, problem in refused:
-            log.error("query_not_taken", query=query.name, error=problem)
+            log.error("query_not_loaded", query=query.name, error=problem)
             await self._store.write(query_feeds.set_problem, query, problem)
         self._definitions.drop_unread()
         return taken

@@ -198,7 +198,7 @@ class Deliverer(StepLoop):
             return self._settle_failure(first, str(error), error.may_retry)
         except Exception as error:  # a bug in one sink must not stop the others
             self._proven.pop(first.address, None)
-            log.error("sink_broke", kind=first.kind, error=repr(error))
+            log.error("sink_failed", kind=first.kind, error=repr(error))
             return self._settle_failure(first, f"Sending failed: {type(error).__name__}.", True)
         self._remember_receiver(first.address, size)
         return "sent", None, None
