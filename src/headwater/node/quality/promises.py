@@ -279,7 +279,7 @@ def _judge(
         return replace(record, kept=False, why=f"{in_week} {message}".strip() or f"Measured: {figures}.")
     if not measured.items:
         why = "Nothing was published yet that it keeps."
-    elif target.delay is not None and not measured.dated:
+    elif target.delay is not None and not measured.dated and measured.completeness:
         why = "Its feeds show no dates, so the delay cannot be measured."
     elif measured.items < MIN_ITEMS:
         why = f"Too early to tell: {measured.items:,} items so far, at least {MIN_ITEMS} are needed."

@@ -78,7 +78,7 @@ def plan_deadlines(
     inside = float(np.where(chosen, items, anyway).sum()) / total
     asked = float((cost[chosen] * MINUTE / delay).sum())
     goal = format_duration(delay)
-    if asked > room:
+    if asked > max(room, 0.001 * budget):  # what other deadlines ask for anyway costs nothing
         verb = "needs" if chosen.sum() == 1 else "need"
         needs = f"{count_feeds(int(chosen.sum()))} every {goal} {verb} {format_number(asked)} requests per minute"
         if room <= 0.01 * budget:
