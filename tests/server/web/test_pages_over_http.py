@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from form_errors import read_field_error
+from msgspec.structs import replace
 
 from headwater.credentials import hash_password
 from headwater.language.parsing.lexer import MAX_STATEMENT_BYTES
@@ -63,6 +64,23 @@ async def two_feeds(store: Store) -> None:
     await save_refreshes(store, [a_verdict(feeds[0], *items, at=NOW - 50)])
     other = [an_item(feeds[1].id, "b1", title="Title of a1", link="https://elsewhere.example/", published=NOW - 101)]
     await save_refreshes(store, [a_verdict(feeds[1], *other, at=NOW - 40)])
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("", "1 refresh brought 5 items, none was lost"),
+        ("5 of about 7 items could be read", "1 refresh brought 5 items; 5 of about 7 items could be read"),
+    ],
+)
+async def test_a_feeds_page_says_what_could_not_be_read(site: Start, web_store: Store, message: str, said: str) -> None:
+    gazette = NewFeed("https://a.example/f", title="The Gazette")
+    feed = (await web_store.write(add_and_subscribe, [gazette], NOW - 1000))[0].feed
+    verdict = a_verdict(feed, *(an_item(feed.id, f"a{k}") for k in range(5)), at=NOW - 50)
+    await save_refreshes(web_store, [replace(verdict, refresh=replace(verdict.refresh, message=message))])
+    async with visiting(await site()) as visitor:
+        _, page = await visitor.get(f"/feed/{feed.id}")
+    assert f"{said}<" in page
 
 
 async def test_hundreds_of_query_feeds_are_listed_page_by_page(site: Start, web_store: Store) -> None:

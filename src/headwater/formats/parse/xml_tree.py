@@ -54,7 +54,8 @@ def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
             except (etree.XMLSyntaxError, ValueError):
                 pass
             else:
-                if body.count(b"<![CDATA[") <= body.count(b"]]>"):  # else a section without an end may contain items
+                sections = body.count(b"<![CDATA[")
+                if sections == 0 or sections <= body.count(b"]]>"):  # else one without an end may contain items
                     return ParsedXml(root, "utf-8")
         if not declared and not charset and b"encoding" in head[:64]:
             try:  # libxml2 knows some encodings that Python does not, such as TCVN and VISCII

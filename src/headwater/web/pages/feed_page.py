@@ -124,7 +124,11 @@ def _draw_refreshes(refreshes: list[Refresh], now: float, zone: tzinfo) -> Chart
     failed = sum(not one.ending.ok for one in refreshes)
     same = sum(one.ending is Ending.UNCHANGED for one in refreshes)
     title = f"{_format_count(len(refreshes), 'refresh', 'refreshes')} brought {_format_count(new, 'item', 'items')}"
-    title += f", about {lost:.0f} were lost" if lost >= 0.5 else ", none was lost"
+    last = next((one.message for one in reversed(refreshes) if one.ending is Ending.CHANGED), "")
+    unread = "could be read" in last  # of a damaged document
+    title += f", about {lost:.0f} were lost" if lost >= 0.5 else "" if unread else ", none was lost"
+    if unread:
+        title += f"; {last}"
     if failed:
         title += f", {failed} failed"
     elif same > len(refreshes) / 2:
