@@ -48,6 +48,9 @@ SHAPES: dict[str, Shape] = {
     "formatting elements in raw text": lambda n: put_into_item(
         escape("<div>" * 200 + "<xmp>" + "".join(f"<font color={k}><p>" for k in range(n // 24)) + "</xmp>")
     ),
+    "long entities used very often": lambda n: (
+        f'<!DOCTYPE rss [<!ENTITY long "{"x" * 400}">]>{put_into_item("&long;" * (n // 6))}'
+    ),
     "CDATA sections without an end": lambda n: put_into_item("<![CDATA[&" * (n // 10)),
 }
 MANY_FIELDS: dict[str, Shape] = {

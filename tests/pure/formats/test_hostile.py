@@ -101,6 +101,19 @@ def test_entities_made_of_entities_are_not_expanded() -> None:
 def test_entities_of_plain_text_are_resolved() -> None:
     body = rss(ITEM % b"&me; &copy;", b'<!DOCTYPE rss [<!ENTITY me "Ann"><!ENTITY dash "&#8212;">]>')
     assert read(body).items[0].title == "Ann ©"
+    assert read(body.replace(b"me", b"e")).items[0].title == "Ann ©"
+
+
+def test_an_unknown_entity_takes_no_other_text_with_it() -> None:
+    assert read(rss(ITEM % b"R&D.x; &x.y; AT&amp;T &e;")).items[0].title == "R&D.x; &x.y; AT&T &e;"
+
+
+def test_a_long_entity_is_resolved_once_but_not_very_often() -> None:
+    declared = f'<!DOCTYPE rss [<!ENTITY long "{"x" * 400}">]>'.encode()
+    assert read(rss(ITEM % b"&long;" + b" " * 1_000, declared)).items[0].title == "x" * 400
+    title = read(rss(ITEM % (b"&long; " * 1_000), declared)).items[0].title or ""
+    assert title.startswith("x" * 400)
+    assert "&long; &long;" in title
 
 
 VECTORS = [

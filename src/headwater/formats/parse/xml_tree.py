@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache, lru_cache
 from html.entities import html5
 
 import msgspec
@@ -15,9 +16,9 @@ from headwater.formats.parse.xml_parsers import OPTIONS, UTF8_PARSER, parse_stri
 from headwater.formats.values import encodings
 from headwater.formats.values.text import WINDOWS_1252, replace_forbidden
 
-_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
+_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{0,31});?")
 _PREDEFINED = frozenset({"amp", "lt", "gt", "quot", "apos"})
-_BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
+_BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|(?:amp|lt|gt|quot|apos);)")
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
 # Entities that a document may declare: plain text or one character reference. Nested ones are how bombs are built.
 _SAFE_ENTITY = re.compile(
@@ -172,17 +173,33 @@ def _change_outside_cdata(text: str, change: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=256)  # a text full of one reference shares its replacement
+def _escape_reference(found: str) -> str:
+    return f"&amp;{found[1:]}"
+
+
 def _resolve_references(text: str, entities: dict[str, str]) -> str:
-    """Replace HTML's and the document's own entities by their characters, and escape what is neither."""
+    """Replace HTML's and the document's own entities by their characters, and escape what is neither.
+
+    Long entities may add a quarter to the text: those used very often are how bombs are built, too.
+    """
+    spare = len(text) // 4 + 200  # characters
+
+    @cache
+    def resolve(found: str) -> str:
+        name = found[1:].removesuffix(";")
+        if name in _PREDEFINED:
+            return f"&{name};"
+        value = entities.get(name) or html5.get(f"{name};")
+        if value is None or found[-1] != ";":
+            return _escape_reference(found)
+        return value.replace("&", "&amp;").replace("<", "&lt;")
 
     def character(found: re.Match[str]) -> str:
-        name = found[1]
-        if name in _PREDEFINED:
-            return found[0] if found[0][-1] == ";" else f"&{name};"
-        value = entities.get(name) or html5.get(f"{name};")
-        if value is None or found[0][-1] != ";":
-            return f"&amp;{found[0][1:]}"
-        return value.replace("&", "&amp;").replace("<", "&lt;")
+        nonlocal spare
+        written, escaped = resolve(found[0]), len(found[0]) + len("amp;")
+        spare -= len(written)
+        return written if spare >= 0 or len(written) <= escaped else _escape_reference(found[0])
 
     def reference(found: re.Match[str]) -> str:
         code = int(found[1][:8], 16) if found[1] else int(found[2][:8])
