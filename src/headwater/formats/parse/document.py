@@ -24,6 +24,7 @@ from headwater.model import Document, Entry
 _FEED_ELEMENTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
 _ITEM_ELEMENTS = frozenset({"item", "entry"})
 _CLOSING_TAG = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
+_INHERITED = re.compile(rb"xml:(?:base|lang)")
 # Whether an element below the root has the attribute. An attribute of the root applies to all.
 _HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
 _HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
@@ -42,14 +43,14 @@ def read_xml(
         core = next((etree.QName(item).namespace for item in root.iter("{*}item", "{*}entry")), None)
     names = ElementNames(core) if core and find_prefix(core) == "?" else STANDARD_NAMES
     # Most documents have neither attribute, which the bytes of UTF-8 show faster than the tree.
-    coded = parsed.encoding != "utf-8"
-    has_base = (coded or b"xml:base" in body) and bool(_HAS_BASE(parsed.root))
+    may_inherit = parsed.encoding != "utf-8" or _INHERITED.search(body) is not None
+    has_base = may_inherit and bool(_HAS_BASE(parsed.root))
     context = ReadContext(
         names=names,
         options=options,
         base=base if has_base else join_base(base, root.get(XML_BASE)),
         has_base=has_base,
-        has_lang=(coded or b"xml:lang" in body) and bool(_HAS_LANG(parsed.root)),
+        has_lang=may_inherit and bool(_HAS_LANG(parsed.root)),
         atom=kind in ("feed", "entry"),
         modes=kind in ("feed", "entry") and not namespace.endswith("2005/Atom"),
         rdf=kind == "rdf",
