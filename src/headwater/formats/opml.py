@@ -17,7 +17,7 @@ from headwater.errors import InputError
 from headwater.formats.parse.xml_parsers import parse_with_recovery
 from headwater.formats.parse.xml_tree import repair_xml, strip_prolog
 from headwater.formats.values import encodings
-from headwater.formats.values.links import is_web_url
+from headwater.formats.values.links import has_host, is_web_url
 from headwater.formats.values.text import html_to_text
 
 # A quotation mark inside an attribute: not after `=`, and not before another attribute or the end of the tag.
@@ -183,6 +183,9 @@ class _OutlineCollector:
     def add_feed(self, address: str, title: str | None, link: str | None, tags: tuple[str, ...]) -> None:
         if not is_web_url(address):
             self.refused.append((address[:500], "not an http or https address"))
+            return
+        if not has_host(address):
+            self.refused.append((address[:500], "the address has no valid host"))
             return
         known = self.feeds.get(address)
         if known is None:

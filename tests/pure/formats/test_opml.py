@@ -124,3 +124,9 @@ def test_an_empty_list_has_the_one_outline_that_opml_requires_and_is_read_as_emp
     body = write_opml([])
     assert b'isComment="true"' in body
     assert read_opml(body).feeds == ()
+
+
+def test_an_address_without_a_valid_host_is_refused() -> None:
+    found = read_opml(b"https://a.example/feed\nhttp://[::1/feed\nhttp:///feed\nhttp://[::1]/feed\n")
+    assert [one.url for one in found.feeds] == ["https://a.example/feed", "http://[::1]/feed"]
+    assert [reason for _, reason in found.refused] == ["the address has no valid host"] * 2

@@ -32,9 +32,16 @@ def registered_domain(host: str) -> str:
 
 
 def registered_domain_of_url(url: str) -> str:
-    """Return the registered domain of an address's host."""
+    """Return the registered domain of an address's host; empty if it has none, or is half an IPv6 address.
+
+    >>> registered_domain_of_url("https://feeds.example.org/a"), registered_domain_of_url("http://[::1/a")
+    ('example.org', '')
+    """
     host, _, port = url.partition("://")[2].partition("/")[0].partition(":")
     plain = host.isascii() and host.replace(".", "").replace("-", "").isalnum() and (not port or port.isdigit())
     if plain:  # `urlsplit` would be slow for a million feeds at start-up
         return registered_domain(host)
-    return registered_domain(urlsplit(url).hostname or "")
+    try:
+        return registered_domain(urlsplit(url).hostname or "")
+    except ValueError:
+        return ""

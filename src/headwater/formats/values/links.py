@@ -129,5 +129,17 @@ def join_base(base: str | None, further: str | None) -> str | None:
     return joined if _find_scheme(joined) in SAFE_SCHEMES or _find_scheme(joined) is None else base
 
 
+def has_host(address: str) -> bool:
+    """Tell whether an address has a host that can be asked.
+
+    >>> has_host("https://a.example/feed"), has_host("http://[::1/feed"), has_host("http:///feed")
+    (True, False, False)
+    """
+    try:
+        return bool(urlsplit(address).hostname)
+    except ValueError:
+        return False
+
+
 def is_web_url(address: str | None) -> bool:
     return bool(address) and address[:8].lower().startswith(("http://", "https://"))  # type: ignore[index]

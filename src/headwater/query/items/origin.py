@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from headwater.formats.values.links import normalise_url
+from headwater.formats.values.links import has_host, normalise_url
 from headwater.language.ast import RegisterFeed
 
 
@@ -42,14 +42,7 @@ class Origin:
         >>> Origin(None, "http://a.example/feed").label, Origin(None, "http://[::1").label
         ('a.example', 'http://[::1')
         """
-        return self.name or self.title or _find_host(self.url) or self.url
-
-
-def _find_host(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:  # half an IPv6 address, which queries of an older version could name
-        return None
+        return self.name or self.title or (urlsplit(self.url).hostname if has_host(self.url) else None) or self.url
 
 
 def apply_registrations(origin: Origin, registered: Iterable[RegisterFeed]) -> Origin:
