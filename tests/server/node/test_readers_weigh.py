@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from query_world import QueryWorld
 
-from headwater.model import Known, Validators
+from headwater.model import Ending, Known, Refresh, Validators
 from headwater.node.crawl.scheduler import make_scheduler
 from headwater.node.crawl.spending import FIRST_BYTES, BudgetAccount
 from headwater.node.maintenance import Maintenance
@@ -102,6 +102,27 @@ async def test_the_explanation_of_a_feed_counts_its_readers_as_the_scheduler_doe
         values[weighted] = explained.value
     # Three readers of a mean of 2 weigh 1.5, and advarss multiplies by 1 + .5·3; alone it is 1 + .5·1.
     assert values[True] / values[False] == pytest.approx(1.5 * 2.5 / 1.5)
+
+
+async def test_the_explanation_of_a_feed_counts_its_bytes_where_they_are_scarce(
+    world: QueryWorld, tmp_path: Path
+) -> None:
+    sizes = {"guardian": 30_000, "iris": 10_000}
+    for name, size in sizes.items():
+        feed = world.feeds[name]
+        known = Known(feed.id, feed.url, last_refresh=NOW, last_success=NOW, validators=Validators('"a"'))
+        refresh = Refresh(feed.id, NOW, Ending.CHANGED, status=200, bytes=size)
+        await save_refreshes(world.store, [a_verdict(feed, known=known, refresh=refresh)])
+    values = {}
+    for name in sizes:
+        for scarce in (True, False):
+            settings = load_settings(data=tmp_path, strategy="advarss", budget=60, budget_bytes=100 if scarce else 1e9)
+            told = await explain_feed_schedule(world.store, settings, world.feeds[name].id, NOW + 7200)
+            assert told.value is not None
+            values[name, scarce] = told.value
+    # The ordinary document has 20,000 bytes, so that these cost 1.5 and .5.
+    assert values["guardian", False] / values["guardian", True] == pytest.approx(1.5)
+    assert values["iris", False] / values["iris", True] == pytest.approx(0.5)
 
 
 async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: QueryWorld) -> None:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from statistics import fmean
 
 import numpy as np
 
@@ -27,16 +28,17 @@ from headwater.schedule.interval_reason import describe_interval
 from headwater.schedule.politeness.publisher_hints import name_longest_hint, syndication_period
 from headwater.schedule.politeness.rules import Reason, find_earliest_time
 from headwater.schedule.quality.loss_forecast import forecast_loss
+from headwater.schedule.refresh_cost import Pressure, compute_costs
 from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.value import Value
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import list_publication_times
 from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
 from headwater.store.content.feeds import find_feed
-from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.refreshes import list_refreshes, load_mean_costs
 from headwater.store.content.websub_leases import WebSubLease, find_leases_of_feeds
 from headwater.store.store import Store
-from headwater.times import DAY, HOUR, WEEK, find_utc_offset, format_duration, format_relative
+from headwater.times import DAY, HOUR, MINUTE, WEEK, find_utc_offset, format_duration, format_relative
 
 MAX_SIGHTINGS = 50  # refreshes from which the kind of a feed is recognised
 NO_PLAN_YET = "The server has not saved a plan yet. It does so within a minute of the first refreshes."
@@ -189,7 +191,8 @@ async def _load_strategy(
 ) -> tuple[Strategy, FeedTable]:
     """Load the saved strategy, reduced to this feed; what happened since then is replayed under the feed's deadline.
 
-    Queries and readers give the feed its weight, as on the server.
+    Queries and readers give the feed its weight and, where the budget has bytes, its documents their cost, as on the
+    server.
     """
     feeds = FeedTable()
     feeds.set_demand((await load_demand(store, settings, now)).by_feed)
@@ -199,11 +202,23 @@ async def _load_strategy(
         if mine := [row for row in chunk if row.feed_id == feed_id]:
             feeds.upsert_feeds(mine, {})
             break
+    if settings.budget_bytes is not None:
+        _price_refresh(feeds, settings, await store.read(load_mean_costs, now - WEEK))
     strategy = build_configured_strategy(settings)
     strategy.resize(len(feeds))
     await snapshot.load_snapshot(store, feeds, strategy)
     await snapshot.replay_missed(store, feeds, strategy)
     return strategy, feeds
+
+
+def _price_refresh(feeds: FeedTable, settings: Settings, means: Sequence[tuple[int, float, float]]) -> None:
+    """Set the cost of a refresh by the bytes of the past week, relative to those of an ordinary one."""
+    if not means or settings.budget_bytes is None:
+        return
+    feeds.restore_costs(means)
+    typical = fmean(size for _, size, _ in means)
+    pressure = Pressure(bytes=settings.budget * typical / (MINUTE * settings.budget_bytes))
+    feeds.table.cost[:] = compute_costs(feeds.mean_bytes, feeds.mean_seconds, typical, 0.0, pressure)
 
 
 def _compute_belief(strategy: Strategy, feeds: FeedTable, row: int, known: Known, now: float) -> FeedBelief | None:
