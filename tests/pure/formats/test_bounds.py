@@ -44,6 +44,8 @@ SHAPES: dict[str, Shape] = {
     "elements without an end in HTML": lambda n: put_into_item(f"<![CDATA[{'<p>' * (n // 3)}]]>"),
     "line breaks in HTML": lambda n: put_into_item(f"<![CDATA[{'<br>' * (n // 4)}]]>"),
     "ends of paragraphs in HTML": lambda n: put_into_item(f"<![CDATA[{'</p>' * (n // 4)}]]>"),
+    "frames": lambda n: put_into_item(f"<![CDATA[{'<iframe src=a>' * (n // 14)}]]>"),
+    "players as objects": lambda n: put_into_item(f"<![CDATA[{'<object data=a>' * (n // 15)}]]>"),
     "notes outside of ruby": lambda n: put_into_item(escape("<rt>x</x>" * (n // 9))),
     "formatting elements in raw text": lambda n: put_into_item(
         escape("<div>" * 200 + "<xmp>" + "".join(f"<font color={k}><p>" for k in range(n // 24)) + "</xmp>")

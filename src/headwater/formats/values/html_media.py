@@ -48,6 +48,7 @@ _COUNTING_FILE = re.compile(r"/(?:(?:piwik|matomo)\.php|(?:pixel|tracking|count|
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _TINY = frozenset({"0", "1"})  # pixels
 _MAX_PARAMETERS = 12  # of an object
+_MAX_PLAYERS = 500  # of a text
 _WIDEST = 1600  # pixels: a larger picture of a set is not needed
 
 
@@ -69,6 +70,7 @@ class _MediaRewriter:
     def __init__(self, text: str) -> None:
         self._text = text
         self._shown: set[str] = set()  # addresses of pictures and links of players written so far
+        self._players = 0
         self._source: str | None = None  # the best address of the `source` elements of an open picture
         self._in_noscript = False
         self._is_noscript_shown = False  # its text, too
@@ -158,7 +160,8 @@ class _MediaRewriter:
 
     def _link_player(self, attributes: dict[str, str]) -> str:
         """Return the link of a player; inside `noscript` only if the one that a script would load is not written."""
-        link = _link_player(attributes)
+        self._players += 1
+        link = _link_player(attributes) if self._players <= _MAX_PLAYERS else ""
         if self._in_noscript and link in self._shown:
             return ""
         self._shown.add(link)
