@@ -34,6 +34,7 @@ from headwater.web.shared.background_jobs import BackgroundJobs
 from headwater.web.shared.health import HealthCheck
 from headwater.web.shared.reader_feeds import ReaderFeedsCache
 from headwater.web.shared.reader_quota import ReaderQuota
+from headwater.web.shared.search_box import UnfinishedSearches
 
 CACHE_SECONDS, MAX_CACHED_VALUES = 60.0, 1000  # of the timed cache
 WEB_FOLDER = Path(__file__).parent
@@ -100,6 +101,7 @@ class Site:
         self.background_jobs = BackgroundJobs(clock)
         self.health = HealthCheck(self.store)
         self.timed_cache = TimedCache()
+        self.unfinished_searches = UnfinishedSearches()
         self.reader_feeds = ReaderFeedsCache(self.store, clock)
         self.pictures = PictureProxy(aggregator.fetcher)
         self._templates = jinja2.Environment(

@@ -19,11 +19,12 @@ from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.web.shared import search_box
-from headwater.web.shared.search_box import run_search
+from headwater.web.shared.search_box import UnfinishedSearches, run_search
 from support.store_samples import a_verdict, an_item
 
 NOW = 1_800_000_000.0
 ITEMS = 300
+COMPARING = 'TITLE SIMILAR TO "Lava" AT 0.3 AND SIZE > 4'  # weighs words by all items
 
 
 async def fill(store: Store) -> int:
@@ -112,9 +113,32 @@ async def test_a_search_that_no_index_narrows_goes_on_in_the_browser(
     await expect(page.locator(".row-item")).to_have_count(5)  # 0, 6, 12, 18, 24: the oldest of all
     await expect(page.locator("progress")).to_have_count(0)
     await expect(page.locator(".note:has(.kept)")).to_contain_text(f"matches 5 of {ITEMS} items", use_inner_text=True)
+    await page.goto(f"{page.url.split('?')[0]}?q={quote(COMPARING)}")
+    await expect(page.locator(".row-item")).to_have_count(50)  # all, when the last item is compared
+    await expect(page.locator("progress")).to_have_count(0)
     await page.goto(f"{page.url.split('?')[0]}?q={quote('SIZE > 0 AND TITLE MATCHES /^nowhere$/')}")
     await expect(page.locator(".list .empty")).to_contain_text("Nothing found")
     await expect(page.locator(".note:has(.kept)")).to_contain_text(f"matches 0 of {ITEMS} items", use_inner_text=True)
+
+
+async def test_a_search_that_compares_items_comes_in_parts_and_finds_the_same(
+    web_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, said = await fill(web_store), COMPARING
+    whole = await run_search(web_store, owner, said, NOW, before_id=None, limit=20)
+    monkeypatch.setattr(search_box, "MAX_EVALUATED", 64)
+    unfinished, parts = UnfinishedSearches(), [search_box.SearchResult((), next_id=None)]
+    while len(parts) == 1 or parts[-1].next_id == search_box.GO_ON:
+        before = parts[-1].next_id
+        parts.append(await run_search(web_store, owner, said, NOW, before_id=before, limit=20, unfinished=unfinished))
+    shares = [part.searched or 0.0 for part in parts[1:-1]]
+    assert len(shares) >= 2
+    assert shares == sorted(shares)
+    assert all(0 < share < 1 and not part.readings for share, part in zip(shares, parts[1:], strict=False))
+    assert parts[-1] == whole
+    assert whole.kept == 50
+    other = await run_search(web_store, owner, said, NOW, before_id=search_box.GO_ON, limit=20, unfinished=unfinished)
+    assert other.searched == shares[0]  # a run that is not kept any more begins again
 
 
 @pytest.mark.parametrize(

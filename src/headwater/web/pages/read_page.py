@@ -168,7 +168,15 @@ async def show_search(visit: Visit) -> Response:
     found = SearchResult(())
     if search_text:
         before = visit.integer("before")
-        found = await run_search(visit.store, visit.user.id, search_text, visit.now, before_id=before, limit=PAGE_SIZE)
+        found = await run_search(
+            visit.store,
+            visit.user.id,
+            search_text,
+            visit.now,
+            before_id=before,
+            limit=PAGE_SIZE,
+            unfinished=visit.site.unfinished_searches,
+        )
     path = f"/read/search?{urlencode({'q': search_text})}"
     article = await _load_article(visit, mine, path, "&")
     page = ReadPage(

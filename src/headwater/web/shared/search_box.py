@@ -24,6 +24,8 @@ from headwater.times import DAY
 QUERY_DAYS = 30.0
 MAX_MATCHES = 200  # items shown of a query that must see all items
 MAX_EVALUATED = 2_000  # items that one page of a search by a condition evaluates
+MAX_RUNS = 8  # searches that are kept between the parts of their page
+GO_ON = 0  # instead of the id of an item: the next part of a search that must see all items
 # A field of the query language followed by one of its operators, which nobody types who searches for words.
 _QUERY_SHAPE = re.compile(
     r"\b(ITEM|TITLE|CONTENT|CATEGORY|AUTHOR|LINK|LANGUAGE|ENCLOSURE|SOURCE)\s+(CONTAINS|MATCHES|SIMILAR|IN|NEAR|IS)\b"
@@ -51,6 +53,21 @@ class SearchResult:
     searched: float | None = None
 
 
+class UnfinishedSearches:
+    """Keeps the runs of searches that must see all items, such as SIMILAR, between the parts of their page."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[int, str], PastRun] = {}
+
+    def keep(self, user_id: int, script: str, run: PastRun) -> None:
+        self._runs[user_id, script] = run
+        if len(self._runs) > MAX_RUNS:
+            del self._runs[next(iter(self._runs))]
+
+    def take(self, user_id: int, script: str) -> PastRun | None:
+        return self._runs.pop((user_id, script), None)
+
+
 def parse_as_query(text: str) -> str | None:
     """Return the input as a script if it looks like the query language, else None.
 
@@ -72,9 +89,19 @@ def parse_as_query(text: str) -> str | None:
 
 
 async def run_search(
-    store: Store, user_id: int, text: str, now: float, *, before_id: int | None, limit: int
+    store: Store,
+    user_id: int,
+    text: str,
+    now: float,
+    *,
+    before_id: int | None,
+    limit: int,
+    unfinished: UnfinishedSearches | None = None,
 ) -> SearchResult:
-    """Search the items of a user's subscriptions, as a query if the input is a valid one, else by words."""
+    """Search the items of a user's subscriptions, as a query if the input is a valid one, else by words.
+
+    With `unfinished`, also a query that must see all items comes in parts: none has items but the last one.
+    """
     script, problem = parse_as_query(text), None
     if script is not None:
         try:
@@ -83,7 +110,7 @@ async def run_search(
                 found = parse(script, await store.read(load_catalogue, user_id))
             creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
             if creates:
-                return await _search_by_query(store, user_id, script, creates[0], now, before_id, limit)
+                return await _search_by_query(store, user_id, script, creates[0], now, before_id, limit, unfinished)
         except QueryError as error:
             problem = next((one for one in error.messages if isinstance(one, Message)), None)
     try:
@@ -109,9 +136,18 @@ def _names_feeds(script: Script) -> bool:
 
 
 async def _search_by_query(
-    store: Store, user_id: int, script: str, create: CreateFeed, now: float, before_id: int | None, limit: int
+    store: Store,
+    user_id: int,
+    script: str,
+    create: CreateFeed,
+    now: float,
+    before_id: int | None,
+    limit: int,
+    unfinished: UnfinishedSearches | None,
 ) -> SearchResult:
     """Evaluate the latest items first, until a page is full; if the query compares items, all of them."""
+    kept = unfinished.take(user_id, script) if unfinished is not None and before_id == GO_ON else None
+    before_id = before_id or None
     since, name, detect = now - QUERY_DAYS * DAY, create.name.name, make_language_detector()
     loaded: dict[int, ReaderItem] = {}
 
@@ -138,15 +174,19 @@ async def _search_by_query(
         last = shown[-1].id if full else None if run.done == 1 else run.last_id
         count = partial(sum_past_items, connection, since=since, feed_ids=run.name_feeds(name))
         searched = count(from_id=last) / count() if last is not None and not full else None
-        kept = len(shown) if run.latest_first else len(found)
         looked_at = count(from_id=last, before_id=before_id)
         load(connection, [item.id for item in shown if item.id and item.id not in loaded])
         readings = tuple([loaded[item.id] for item in shown if item.id in loaded])
-        return SearchResult(readings, script, kept, looked_at, next_id=last, searched=searched)
+        matches = len(shown) if run.latest_first else len(found)
+        return SearchResult(readings, script, matches, looked_at, next_id=last, searched=searched)
 
-    begun = await store.read(begin)
-    if isinstance(begun, SearchResult):
-        return begun
-    while not ends(begun):
-        await begun.step(store)
-    return await store.read(show, begun)
+    run = await store.read(begin) if kept is None else kept
+    if isinstance(run, SearchResult):
+        return run
+    enough = run.evaluated + MAX_EVALUATED
+    while not ends(run):
+        if unfinished is not None and run.evaluated >= enough:
+            unfinished.keep(user_id, script, run)
+            return SearchResult((), script, next_id=GO_ON, searched=run.done)
+        await run.step(store)
+    return await store.read(show, run)
