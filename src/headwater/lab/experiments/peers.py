@@ -58,7 +58,7 @@ LEFT_OUT = frozenset(
 )  # one refreshes everything at every tick, the other is for worlds of cycles
 MAX_OWN_REFRESHES = 20_000_000  # of a rule as it is; beyond that a sample of the feeds is replayed
 MAX_REFRESHES = 4_000_000  # of a replay; beyond that a sample of the feeds is replayed
-USUAL_REFRESHES = 400_000  # without --per-day: some five hundred replays, as in `lab report`, take a quarter of an hour
+USUAL_REFRESHES = 400_000  # without --per-day: hundreds of replays at three rates, as in `lab report`
 MAX_DAYS = 3000.0  # only the last days of a longer trace are replayed
 MIN_SHARE = 0.02  # share of the items in those days; fewer mean that some dates lie far in the future by mistake
 
