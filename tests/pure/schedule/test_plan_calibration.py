@@ -97,6 +97,24 @@ def test_a_forecast_of_another_budget_is_not_judged() -> None:
     assert calibration.build(ROWS).delay_width == before
 
 
+def test_gaps_after_two_failures_count_in_full() -> None:
+    """A feed polled every two minutes that fails at every tenth poll waits ten minutes, and twenty after the second."""
+    rows, chance = np.arange(400), np.random.default_rng(5)
+    calibration = PlanCalibration(len(rows))
+    beliefs = Beliefs.of(np.full(400, 1e4), np.full(400, 1e6))
+    made = plan(beliefs, Constraints.of(400), 1e9)
+    assert made.interval == pytest.approx(120.0)
+    calibration.note_plan(rows, made, made.interval, 0.0)
+    one = np.ones(400)
+    for poll in range(1, 200):
+        gap = 120 + chance.choice([0.0, 600.0, 1800.0], 400, p=[0.9, 0.09, 0.01])
+        seen = Observed(rows, 3000 * poll - gap, 3000 * poll * one, one, 1e6 * one, one > 1, lost=0 * one)
+        calibration.observe(seen, 100 * one, one > 1, one, np.inf * one, gap / 2)
+    built, square = calibration.build(rows), 0.9 + 0.09 * 6**2 + 0.01 * 16**2
+    assert built.square is not None
+    assert built.square.mean() == pytest.approx((50 * square + 5) / 55, rel=0.06)  # 5: the planned pauses
+
+
 def observe_waits(calibration: PlanCalibration, now: float, gap: float, share: float) -> None:
     """Let feed 0 find an item that has waited for this share of the gap."""
     one = np.ones(1)

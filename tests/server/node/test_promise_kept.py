@@ -46,12 +46,28 @@ def test_idle_budget_is_spent_on_thirty_feeds_every_few_minutes() -> None:
     assert world.broken_words() == []
 
 
+def test_ten_times_the_weight_brings_items_sooner_within_the_first_hour() -> None:
+    """60 lively feeds and 10 requests a minute: fewer than are due."""
+    rng = np.random.default_rng(9)
+    rates = np.tile(np.geomspace(20, 150, 5), 12)
+    world = PublisherWorld([Publisher(publish(rng, rate, 2)) for rate in rates], 10.0, 9)
+    table = world.scheduler.feed_table.table
+    table.weight[:5] = 10.0
+    world.run(1.25 * HOUR)
+    delays = [
+        np.array([at - one.times[k] for k, at in one.caught.items() if at < START + 1.25 * HOUR])
+        for one in world.publishers
+    ]
+    wanted, others = np.concatenate(delays[:5]).mean(), np.concatenate(delays[5:]).mean()
+    assert wanted < 0.6 * others
+
+
 def test_feeds_are_chosen_for_a_deadline_by_their_days_and_not_by_the_present_hour() -> None:
     """A feed that sleeps at night would else lose its deadline every evening, and others would get one."""
     rng = np.random.default_rng(8)
     times = publish(rng, 96, 120)
     day = np.sort(times[(times // HOUR % 24 >= 6) & (times // HOUR % 24 < 18)])
-    world = PublisherWorld([Publisher(day)], 1.0)
+    world = PublisherWorld([Publisher(day)], 0.1)
     world.run(3 * DAY)
     found = []
     for _ in range(3):

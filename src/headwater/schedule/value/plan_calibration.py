@@ -17,6 +17,7 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
+from headwater.schedule.politeness.rules import BACK_OFF
 from headwater.schedule.promise import Calibration, Plan
 from headwater.schedule.quality.promise_record import MIN_ITEMS
 from headwater.schedule.strategy import Observed
@@ -30,7 +31,7 @@ GRAIN = 2.0**20  # parts of a second or an item in sums that must not depend on 
 CHECK_HOURS = 25  # that a comparison of predicted and measured looks back: the present one and a day
 FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
 GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls for which the next, planned one stands
-GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as
+GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as, if back-off does not explain a longer one
 FIRST_WIDTHS = (1.4, 1.6)  # of the doubts of delay and completeness: days scatter more widely than the model says
 WIDTH_STEP, WIDTH_RANGE = 0.2, (0.5, 5.0)  # of the logarithm of a width, for a day outside its doubt; its bounds
 OUTSIDE = 0.05  # the share of days that may lie outside
@@ -266,7 +267,10 @@ class PlanCalibration(FeedColumns):
         interval = self._columns["interval"][seen.rows].astype(np.float64)
         counted = counted & np.isfinite(interval)
         rows = seen.rows[counted]
-        ratio = np.clip(gap[counted] / interval[counted], *GAP_RANGE)
+        # Two failures in a row lengthen short intervals most; more than two are an outage.
+        least, most = GAP_RANGE
+        longest = np.maximum(most, 1.1 * (1 + 3 * BACK_OFF / interval[counted]))
+        ratio = np.clip(gap[counted] / interval[counted], least, longest)
         for name, more in (("polls", np.ones(len(rows))), ("gap", ratio), ("square", ratio**2)):
             self._columns[name][rows] = self._columns[name][rows] * (1 - 1 / GAP_POLLS) + more
 
