@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from importlib.resources import files
 from zoneinfo import ZoneInfo
@@ -350,6 +351,11 @@ def test_the_forecast_of_a_feed_and_its_record_are_described_in_words(polled: Va
     assert any("times as many items as the plain estimate around" in one for one in said)
     assert all(one.endswith(estimator.record().describe()) for one in said)
     assert not any(" 0 of the last 7 days" in one for one in said)
+    for one in said:  # a number of days is named where it speaks for the correction
+        times, days = re.search(r"expects ([\d.]+) times", one), re.search(r"on (only )?(\d) of the last 7 days", one)
+        if times is not None and days is not None:
+            assert (float(times[1]) < 1) == bool(days[1])
+            assert float(times[1]) > 1 or int(days[2]) < 4
     row = next(row for row, one in enumerate(said) if "around" in one)
     there = estimator.describe_feed(row, float(polled.due[row]) - HOUR, ZoneInfo("Asia/Tokyo"))
     assert " UTC, in about " in said[row]
@@ -357,7 +363,7 @@ def test_the_forecast_of_a_feed_and_its_record_are_described_in_words(polled: Va
     assert estimator.record().items > 0
     assert "and that time has passed" in estimator.describe_feed(row, float(polled.due[row]) + 300 * DAY)
     assert LearnedForecast(1).describe_feed(0, EPOCH) == ""
-    assert "10 % lower chance than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
+    assert "a chance 10 % lower than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
 
 
 def test_days_with_items_around_a_time_are_counted() -> None:
@@ -410,6 +416,18 @@ def test_a_correction_that_is_wrong_loses_its_trust() -> None:
     wrong = LearnedForecast(network=Network(weights, load_network().scaling))
     poll(make_trace(feeds=40), wrong)
     assert wrong.learning.trust < 0.5
+
+
+def test_a_correction_that_was_right_for_long_loses_its_trust_within_weeks() -> None:
+    """On a small server eight samples a day are wrong: they expect e times too many items in bins without any."""
+    learning = LearnedForecast().learning
+    for day in range(215):
+        figures = np.zeros((BUFFER, 4), np.float32)
+        figures[:8] = (0.1, float(day < 200), 1.0, 1.0)  # believed, published, weight, correction
+        learning.load({**learning.save(), "*figures": figures, "*came": np.array(8.0)})
+        learning.run_pass()
+        assert learning.trust > 0.99 or day > 200
+    assert learning.trust < 0.5
 
 
 @pytest.mark.parametrize("believed", [0.001, 0.02, 0.3, 2.0, 20.0])

@@ -96,16 +96,8 @@ class FeedMemory(FeedColumns):
         now = np.floor(seen.end / HALF_HOUR).astype(np.int64)
         before = np.maximum(np.floor(columns["at"][rows] / HALF_HOUR), now - RECENT).astype(np.int64)
         slot = np.floor(seen.times / HALF_HOUR).astype(np.int64)
-        if fast and NUMBA_AVAILABLE:
-            compile_with_numba(_turn_rings_kernel)(columns["recent"], rows, before, now, seen.owner, slot)
-            return
-        ring = columns["recent"][rows].astype(np.int16)
-        age = (now[:, None] - np.arange(RECENT)) % RECENT
-        ring[age < (now - before)[:, None]] = 0
-        if len(slot):
-            fits = slot > now[seen.owner] - RECENT
-            np.add.at(ring, (seen.owner[fits], slot[fits] % RECENT), 1)
-        columns["recent"][rows] = np.minimum(ring, 255)
+        turn = compile_with_numba(_turn_rings) if fast and NUMBA_AVAILABLE else _turn_rings
+        turn(columns["recent"], rows, before, now, seen.owner, slot)
 
     def _count_in_histograms(self, rows: Rows, first: Bools, seen: SeenItems) -> None:
         columns = self._columns
@@ -168,16 +160,17 @@ class FeedMemory(FeedColumns):
         return self._columns
 
 
-def _turn_rings_kernel(recent: Any, rows: Any, before: Any, now: Any, owner: Any, slot: Any) -> None:
-    """Empty the half hours since `before` and count the items of each, row by row, for numba."""
+def _turn_rings(recent: Any, rows: Any, before: Any, now: Any, owner: Any, slot: Any) -> None:
+    """Empty the half hours since `before` and count the items of each, row by row; numba may compile it."""
     for place in range(len(rows)):
         ring = recent[rows[place]]
-        for passed in range(min(now[place] - before[place], len(ring))):
-            ring[(now[place] - passed) % len(ring)] = 0
+        begin, passed = (before[place] + 1) % RECENT, now[place] - before[place]
+        ring[begin : begin + passed] = 0
+        ring[: max(begin + passed - RECENT, 0)] = 0
     for k in range(len(owner)):
         place = owner[k]
-        if slot[k] > now[place] - recent.shape[1]:
-            at = slot[k] % recent.shape[1]
+        if slot[k] > now[place] - RECENT:
+            at = slot[k] % RECENT
             if recent[rows[place], at] < 255:
                 recent[rows[place], at] += 1
 

@@ -12,6 +12,7 @@ import numpy as np
 
 HALF_HOUR = 1800.0
 BINS = 72
+BIN_INPUTS = 26
 LOGARITHMS = 14
 PLACES = (23, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 22)  # where the logarithms stand among the inputs of a bin
 

@@ -22,6 +22,7 @@ from headwater.estimate.learned.feed_memory import (
     WEEK_SLOTS,
     FeedMemory,
 )
+from headwater.estimate.learned.input_loops import BIN_INPUTS as BIN_INPUTS
 from headwater.estimate.learned.input_loops import BINS as BINS
 from headwater.estimate.learned.input_loops import fill_inputs
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
@@ -38,7 +39,6 @@ RECENT_SPANS = (1 / 8, 0.5, 1.0, 7.0)  # days
 PERIODS = (HOUR, DAY, WEEK)
 
 REFRESH_INPUTS = 35
-BIN_INPUTS = 26
 
 _CAPS = np.array(
     [MIN_COUNT, EVIDENCE_ITEMS, EVIDENCE_DAYS, MAX_SILENCE, HISTOGRAM_MEMORY, DAY_DOUBT, WEEK_DOUBT, HOUR_DOUBT]

@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from headwater.estimate.learned.input_loops import BINS
+from headwater.estimate.learned.input_loops import BIN_INPUTS, BINS
 
-HIDDEN, INNER = 64, 32  # units of the two layers
+HIDDEN, INNER = 64, 32  # units of the two layers; sizes known in advance save a third of the time
 CHUNK = 8  # inputs added at a time
-PADDED = (
-    32  # inputs of a bin, and zeros up to a whole number of chunks; sizes known in advance save a third of the time
-)
 
 
 def fill_corrections(
@@ -47,7 +44,13 @@ def fill_corrections(
         one, other = sums[unit], sums[after]
         one[:] = start[unit]
         other[:] = start[after]
-        for k in range(0, len(values), CHUNK):
+        whole = len(values) // CHUNK * CHUNK
+        for k in range(whole, len(values)):
+            a, p0, q0 = values[k], weights[k, unit], weights[k, after]
+            for i in range(BINS):
+                one[i] += p0 * a[i]
+                other[i] += q0 * a[i]
+        for k in range(0, whole, CHUNK):
             a, b, c, d = values[k], values[k + 1], values[k + 2], values[k + 3]
             e, f, g, h = values[k + 4], values[k + 5], values[k + 6], values[k + 7]
             p0, p1, p2, p3 = weights[k, unit], weights[k + 1, unit], weights[k + 2, unit], weights[k + 3, unit]
@@ -68,10 +71,8 @@ def fill_corrections(
         for i in range(BINS):
             one[i], other[i] = max(one[i], leak * one[i]), max(other[i], leak * other[i])
 
-    many, inputs = per_refresh.shape[1], per_bin.shape[1]
-    padded = np.zeros((PADDED, HIDDEN), np.float32)
-    padded[:inputs] = of_bin
-    x = np.zeros((PADDED, BINS), np.float32)
+    many = per_refresh.shape[1]
+    x = np.empty((BIN_INPUTS, BINS), np.float32)
     hidden, inner = np.empty((HIDDEN, BINS), np.float32), np.empty((INNER, BINS), np.float32)
     shared = np.empty_like(first)
     for line in range(len(per_refresh)):
@@ -81,13 +82,13 @@ def fill_corrections(
             of_line[k] = (min(max(of_line[k], low[k]), high[k]) - mean[k]) / deviation[k]
             for j in range(len(shared)):
                 shared[j] += of_line[k] * of_refresh[k, j]
-        for k in range(inputs):
+        for k in range(BIN_INPUTS):
             least, greatest, middle, scale = low[many + k], high[many + k], mean[many + k], deviation[many + k]
             for i in range(BINS):
                 x[k, i] = (min(max(bins[k, i], least), greatest) - middle) / scale
             bins[k] = x[k]
         for j in range(0, HIDDEN, 2):
-            add_products(padded, x, j, shared, hidden)
+            add_products(of_bin, x, j, shared, hidden)
         out[:] = last[0]
         for j in range(0, INNER, 2):
             add_products(of_hidden, hidden, j, second, inner)

@@ -29,6 +29,7 @@ from headwater.estimate.models.bayes import Bayes, RateForecast, collect_dates, 
 from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS
 from headwater.times import DAY, format_duration
 
+MOST_MOVED = 60_000.0  # items; half precision holds no more
 BLOCK = 256  # rows whose bins are computed at a time: they stay within a processor's cache
 
 
@@ -58,7 +59,7 @@ class LearnedForecast(Bayes):
         return {
             **super().layout(),
             "step": Column(np.nan),  # a bin of the latest plan, in days
-            "correction": Column(0.0, (BINS,), np.float16),  # of the latest plan
+            "moved": Column(0.0, (BINS,), np.float16),  # items by which the latest plan corrected each bin
         }
 
     def observe(
@@ -93,10 +94,12 @@ class LearnedForecast(Bayes):
         self._columns["step"][rows] = step
         items = believed[:, 1:] - believed[:, :-1]
         for at, scaled, correction in self._ask_network(rows, forecast, step, believed, own):
-            self._columns["correction"][rows[at]] = correction
+            plain = items[at]
             if self._learns:
-                self.learning.keep(rows[at], forecast.now[at], scaled, items[at], correction)
-            items[at] *= self._mix(correction)
+                self.learning.keep(rows[at], forecast.now[at], scaled, plain, correction)
+            corrected = plain * self._mix(correction)
+            self._columns["moved"][rows[at]] = np.minimum(np.maximum(corrected - plain, -MOST_MOVED), MOST_MOVED)
+            items[at] = corrected
         return _accumulate(items)
 
     def compare_steps(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
@@ -140,9 +143,7 @@ class LearnedForecast(Bayes):
         if not len(known):
             return plain
         now, step = forecast.now[known], step[known]
-        part = RateForecast(now, forecast.clocks[known], forecast.base[known], forecast.parts[known], forecast.scales)
-        factor, believed = self._recall_plan(rows[known], part, step)
-        gain = _accumulate(np.diff(believed, axis=1) * (factor - 1))
+        gain = _accumulate(self._columns["moved"][rows[known]])
         line = np.arange(len(known))
 
         def upto(when: Floats) -> Floats:
@@ -157,10 +158,6 @@ class LearnedForecast(Bayes):
         """Return the plain estimate: the corrections learn from windows that did not overflow, the quiet ones."""
         return np.asarray(super().expected(rows, start, end) / np.maximum(end - start, 1.0))
 
-    def _recall_plan(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
-        """Return λ / belief of each bin of the latest plan, and the items believed up to each edge."""
-        return self._mix(self._columns["correction"][rows]), expect_steps(forecast, step, BINS, self.fast)[0]
-
     def record(self) -> ForecastRecord:
         """Return how well the corrections have predicted over the last week."""
         gain, items = self.learning.gain
@@ -173,23 +170,26 @@ class LearnedForecast(Bayes):
         forecast = self.forecast(one)
         if not self.memory.is_dated(one)[0] or not np.isfinite(step[0]) or not np.isfinite(forecast.now[0]):
             return ""
-        factor, believed = self._recall_plan(one, forecast, step)
         middle = forecast.now[0] + (np.arange(BINS) + 0.5) * step[0] * DAY
-        moved = np.where(middle >= now, np.abs(np.diff(believed, axis=1)[0] * (factor[0] - 1)), -1.0)
-        best = int(moved.argmax())
-        if moved[best] < 0:
+        moved = self._columns["moved"][row].astype(np.float64)
+        best = int(np.where(middle >= now, np.abs(moved), -1.0).argmax())
+        believed = np.diff(expect_steps(forecast, step, BINS, self.fast)[0][0])
+        factor = 1 + moved[best] / max(believed[best], 1e-12)
+        if middle[best] < now:
             ahead = format_duration(BINS * step[0] * DAY)
             said = f"The learned forecast looks {ahead} ahead of a refresh, and that time has passed."
-        elif abs(factor[0, best] - 1) < 0.1:
+        elif abs(factor - 1) < 0.1:
             said = "The learned forecast agrees with the plain estimate."
         else:
             when, days = datetime.fromtimestamp(middle[best], zone), self.memory.count_days(row, middle[best])
             said = (
-                f"The learned forecast expects {factor[0, best]:.1f} times as many items as the plain estimate around "
+                f"The learned forecast expects {factor:.1f} times as many items as the plain estimate around "
                 f"{when:%H:%M %Z}, in about {format_duration(middle[best] - now)}"
             )
-            if days:  # none says little: a feed may be known since today
-                said += f"; the feed published within an hour of that time on {days} of the last 7 days"
+            # None says little, because a feed may be known since today. Only what speaks for the correction is said.
+            if days and (factor > 1 or days < 4):
+                often = f"{days}" if factor > 1 else f"only {days}"
+                said += f"; the feed published within an hour of that time on {often} of the last 7 days"
             said += "."
         return f"{said} {self.record().describe()}"
 
@@ -209,7 +209,7 @@ class LearnedForecast(Bayes):
             return state
         empty = type(self)(network=self._network).save()
         lost = tuple(
-            part for part in ("memory/", "learning/", "step", "correction") if not _is_continued(part, state, empty)
+            part for part in ("memory/", "learning/", "step", "moved") if not _is_continued(part, state, empty)
         )
         if not lost:
             return state

@@ -175,46 +175,49 @@ def _plan_kernel(
     dispersion: float,
     next_step: Any,
 ) -> None:
-    """Compute `_plan_with_numpy` row by row in plain loops, for numba."""
-    waiting = np.empty(STEPS + 1)
-    value = np.empty(STEPS + 1)
-    cost = np.empty(STEPS + 1)
-    last = STEPS - USUAL_STEPS
+    """Compute `_plan_with_numpy` row by row in plain loops, for numba.
+
+    The pauses that end at a step are compared side by side, so that a processor takes many at a time.
+    """
+    waiting, value = np.empty(STEPS + 1), np.empty(STEPS + 1)
+    cost, best = np.empty(MAX_PAUSE_STEPS), np.empty(_LAST)
     for row in range(len(step)):
-        h, items = step[row], forecast[row]
+        h, items, worthy = step[row], forecast[row], worth[row]
         waiting[0] = 0.0
         for k in range(1, STEPS + 1):
             waiting[k] = waiting[k - 1] + (items[k] + items[k - 1]) * (0.5 * h)
         mean = max(items[STEPS] / (STEPS * h), 1e-6)
         least = max(price[row], LEAST_PRICE)
-        later = min(math.sqrt(2 * least / (worth[row] * mean)), 0.5 * window[row] / mean + 0.02)
-        rate = worth[row] * mean * later / 2 + least / later
+        later = min(math.sqrt(2 * least / (worthy * mean)), 0.5 * window[row] / mean + 0.02)
+        rate = worthy * mean * later / 2 + least / later
         risky = items[STEPS] > 0.3 * window[row]
-        for k in range(last, STEPS + 1):
-            value[k] = rate * (STEPS - k) * h
-        best = 1
-        for i in range(last - 1, -1, -1):
-            least = math.inf
-            for j in range(i + 1, min(i + MAX_PAUSE_STEPS, STEPS) + 1):
-                c = worth[row] * (waiting[j] - items[i] * ((j - i) * h) - waiting[i]) + value[j]
-                if risky:
-                    coming = items[j] - items[i]
-                    if coming > 0.1 * window[row]:
-                        spread = math.sqrt(dispersion * max(coming, 1e-9))
-                        at = 1.702 * (coming - window[row]) / spread
-                        if at > 30.0:
-                            c += loss[row] * spread * at / 1.702
-                        elif at > -12.0:
-                            c += loss[row] * spread * math.log1p(math.exp(at)) / 1.702
+        best[:] = math.inf
+        for j in range(STEPS, 0, -1):
+            value[j] = rate * (STEPS - j) * h if j >= _LAST else best[j] + price[row]
+            waited, ahead, first = waiting[j], value[j], j - MAX_PAUSE_STEPS
+            for i in range(0 if risky else _LAST):
+                c = worthy * (waited - items[i] * ((j - i) * h) - waiting[i]) + ahead
+                best[i] = c if first <= i and c < best[i] else best[i]  # those from j on are not read any more
+            for i in range(max(first, 0), min(j, _LAST) if risky else 0):
+                c = worthy * (waited - items[i] * ((j - i) * h) - waiting[i]) + ahead
+                coming = items[j] - items[i]
+                if coming > 0.1 * window[row]:
+                    spread = math.sqrt(dispersion * max(coming, 1e-9))
+                    at = LOGISTIC * (coming - window[row]) / spread
+                    if at > 30.0:
+                        c += loss[row] * spread * at / LOGISTIC
+                    elif at > NEGLIGIBLE_OVERFLOW:
+                        c += loss[row] * spread * math.log1p(math.exp(at)) / LOGISTIC
+                best[i] = min(best[i], c)
                 if i == 0:
-                    cost[j] = c
-                if c < least:
-                    least = c
-                    best = j
-            value[i] = least + price[row]
+                    cost[j - 1] = c
+        if not risky:
+            for k in range(MAX_PAUSE_STEPS):
+                cost[k] = worthy * (waiting[k + 1] - items[0] * ((k + 1) * h) - waiting[0]) + value[k + 1]
+        chosen = cost.argmin()
         shift = 0.0
-        if 1 < best < MAX_PAUSE_STEPS:
-            bend = cost[best - 1] - 2 * cost[best] + cost[best + 1]
+        if 0 < chosen < MAX_PAUSE_STEPS - 1:
+            bend = cost[chosen - 1] - 2 * cost[chosen] + cost[chosen + 1]
             if bend > 0:
-                shift = min(max(0.5 * (cost[best - 1] - cost[best + 1]) / bend, -0.5), 0.5)
-        next_step[row] = best + shift
+                shift = min(max(0.5 * (cost[chosen - 1] - cost[chosen + 1]) / bend, -0.5), 0.5)
+        next_step[row] = chosen + 1 + shift
