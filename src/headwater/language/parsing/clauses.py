@@ -59,7 +59,8 @@ def parse_clauses(cursor: Cursor) -> dict[str, Any]:
         keyword = token.text.upper()
         name, parse = _CLAUSE_PARSERS[keyword]
         if name in found and name != "deliveries":
-            cursor.report_error(token, f"{keyword} is given twice")
+            hint = 'SET sets several fields: SET TITLE = "…", LINK = "…"' if keyword == "SET" else None
+            cursor.report_error(token, f"{keyword} is given twice", hint)
         try:
             value = parse(cursor)
             found[name] = _add_delivery(cursor, token, found.get(name, ()), value) if name == "deliveries" else value
