@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from headwater.store.content import outbox, search
 from headwater.store.content.outbox import OutboxEntry
-from headwater.store.database.dialect import claim_due, insert_or_ignore, to_json, upsert
+from headwater.store.database.dialect import build_from_row, claim_due, insert_or_ignore, to_json, upsert
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import article, article_feed, article_page, article_query, checkpoint, item
 
@@ -91,7 +91,9 @@ def claim_due_articles(connection: Connection, now: float, lease: float, limit: 
     """Claim pages that are due; nobody else claims them before the lease has passed."""
     trashed = select(item.c.id).where(item.c.id == article.c.item_id, item.c.feed_id.in_(TRASHED_FEEDS))
     changes = {"due": now + lease, "attempts": article.c.attempts + 1, "at": now}
-    return [_read_article(row) for row in claim_due(connection, article, now, limit, changes, ~trashed.exists())]
+    return [
+        build_from_row(Article, row) for row in claim_due(connection, article, now, limit, changes, ~trashed.exists())
+    ]
 
 
 def find_next_due_article(connection: Connection) -> float | None:
@@ -191,11 +193,7 @@ def find_article_page(connection: Connection, item_id: int) -> ArticlePage | Non
 def find_article(connection: Connection, item_id: int) -> Article | None:
     """Find the page behind an item; None if it was never queued."""
     row = connection.execute(select(article).where(article.c.item_id == item_id)).first()
-    return None if row is None else _read_article(row)
-
-
-def _read_article(row: Row[Any]) -> Article:
-    return Article(row.item_id, row.url, row.state, row.attempts, row.message, row.due)
+    return None if row is None else build_from_row(Article, row)
 
 
 def hash_text(content: str | None) -> bytes:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, Select, func, select
 
 from headwater.model import Ending, Refresh
 from headwater.store.content.items import DataSlice, count_items
 from headwater.store.content.verdict_statements import PreparedStatement
-from headwater.store.database.dialect import chunks, from_json, to_json, upsert
+from headwater.store.database.dialect import build_from_row, chunks, from_json, to_json, upsert
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, TRASHED_FEEDS, feed, feed_state, hourly_count, refresh
 
 
@@ -59,54 +60,18 @@ _NOT_TRASHED = refresh.c.feed_id.not_in(TRASHED_FEEDS)
 _SUMS = ("refreshes", "new", "updated", "lost", "bytes")
 
 
-REFRESH_COLUMNS = (
-    *("feed_id", "at", "ending", "status", "elapsed", "bytes", "new", "updated", "duplicates", "window"),
-    *("overlap", "saturated", "lost", "reason", "message", "published"),
-)
+REFRESH_COLUMNS = Refresh.__struct_fields__
 
 
 def refresh_to_values(value: Refresh) -> tuple[Any, ...]:
     """Return the values of `REFRESH_COLUMNS` for a refresh."""
-    return (
-        value.feed_id,
-        value.at,
-        value.ending.value,
-        value.status,
-        value.elapsed,
-        value.bytes,
-        value.new,
-        value.updated,
-        value.duplicates,
-        value.window,
-        value.overlap,
-        value.saturated,
-        value.lost,
-        value.reason,
-        value.message,
-        to_json(value.published),
-    )
+    stored = {"ending": value.ending.value, "published": to_json(value.published)}
+    return tuple((asdict(value) | stored).values())
 
 
 def read_refresh(row: Row[Any]) -> Refresh:
     """Build a refresh from a row of the log."""
-    return Refresh(
-        feed_id=row.feed_id,
-        at=row.at,
-        ending=Ending(row.ending),
-        status=row.status,
-        elapsed=row.elapsed,
-        bytes=row.bytes,
-        new=row.new,
-        updated=row.updated,
-        duplicates=row.duplicates,
-        window=row.window,
-        overlap=row.overlap,
-        saturated=row.saturated,
-        lost=row.lost,
-        reason=row.reason,
-        message=row.message,
-        published=tuple(from_json(row.published)),
-    )
+    return build_from_row(Refresh, row, ending=Ending(row.ending), published=tuple(from_json(row.published)))
 
 
 def list_refreshes(

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, select
 
 from headwater.query.stories.story_items import Placement
 from headwater.query.stories.story_placer import PlacedItem, is_late
-from headwater.store.database.dialect import chunks, insert_or_ignore
+from headwater.store.database.dialect import build_from_row, chunks, insert_or_ignore
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import item, item_story
 from headwater.store.schema.metadata import replace_refused
@@ -109,18 +109,4 @@ def list_story(connection: Connection, story_id: int) -> list[StoryEntry]:
 
 
 def _read_entry(row: Row[Any]) -> StoryEntry:
-    return StoryEntry(
-        item_id=row.item_id,
-        feed_id=row.feed_id,
-        title=row.title,
-        link=row.link,
-        published=row.published,
-        story_id=row.story_id,
-        publisher=row.publisher,
-        joined_id=row.joined_id,
-        joined_title=row.joined_title,
-        joined_feed_id=row.joined_feed_id,
-        score=row.score,
-        words=tuple(row.words.split()),
-        continues_id=row.continues_id,
-    )
+    return build_from_row(StoryEntry, row, words=tuple(row.words.split()))

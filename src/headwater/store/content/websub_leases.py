@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
-from headwater.store.database.dialect import chunks, claim_due, upsert
+from headwater.store.database.dialect import build_from_row, chunks, claim_due, upsert
 from headwater.store.schema.feed_tables import feed, feed_state
 from headwater.store.schema.publication_tables import websub_cancellation, websub_lease
 
@@ -91,7 +91,7 @@ def claim_due_leases(
     unwanted = (websub_lease.c.due <= now, websub_lease.c.feed_id.not_in(offered))
     cancel_leases(connection, connection.execute(select(websub_lease.c.feed_id).where(*unwanted)).scalars().all())
     changes = {"pending": pending, "due": again, "attempts": websub_lease.c.attempts + 1}
-    return [_read_lease(row) for row in claim_due(connection, websub_lease, now, limit, changes)]
+    return [build_from_row(WebSubLease, row) for row in claim_due(connection, websub_lease, now, limit, changes)]
 
 
 def confirm_lease(connection: Connection, key: str, topic: str, now: float, until: float, due: float) -> int | None:
@@ -150,7 +150,7 @@ def set_lease_message(connection: Connection, feed_id: int, message: str) -> Non
 def find_lease_by_key(connection: Connection, key: str) -> WebSubLease | None:
     """Find a lease by the key in its callback; None if there is none."""
     row = connection.execute(select(websub_lease).where(websub_lease.c.key == key)).first()
-    return None if row is None else _read_lease(row)
+    return None if row is None else build_from_row(WebSubLease, row)
 
 
 def find_leases_of_feeds(connection: Connection, feed_ids: Collection[int]) -> dict[int, WebSubLease]:
@@ -158,7 +158,7 @@ def find_leases_of_feeds(connection: Connection, feed_ids: Collection[int]) -> d
     found: dict[int, WebSubLease] = {}
     for chunk in chunks(sorted(feed_ids), CHUNK):
         for row in connection.execute(select(websub_lease).where(websub_lease.c.feed_id.in_(chunk))):
-            found[row.feed_id] = _read_lease(row)
+            found[row.feed_id] = build_from_row(WebSubLease, row)
     return found
 
 
@@ -233,7 +233,3 @@ def delete_cancellation(connection: Connection, key: str, topic: str) -> bool:
     """Delete a cancellation that the hub has confirmed; False if it was never sent."""
     asked = (websub_cancellation.c.key == key, websub_cancellation.c.topic == topic, websub_cancellation.c.attempts > 0)
     return connection.execute(delete(websub_cancellation).where(*asked)).rowcount > 0
-
-
-def _read_lease(row: Row[Any]) -> WebSubLease:
-    return WebSubLease(**{name: getattr(row, name) for name in _COLUMNS})

@@ -1,8 +1,8 @@
-"""Builds statements that differ between SQLite and PostgreSQL, prepares texts of SQL, and splits lists for both."""
+"""Builds statements that differ between SQLite and PostgreSQL, reads rows, and splits lists for both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -42,6 +42,12 @@ def fetch_rows(connection: Connection, sql: str, values: Mapping[str, Any]) -> S
         rows: Sequence[Sequence[Any]] = driver.execute(sql, values).fetchall()
         return rows
     return connection.execute(_parse_sql(sql), values).all()
+
+
+def build_from_row(kind: Callable[..., T], row: object, **others: Any) -> T:
+    """Build a value whose fields are the columns of the same names, except for `others`."""
+    names: tuple[str, ...] = kind.__match_args__  # type: ignore[attr-defined]  # of dataclasses and structs
+    return kind(**{name: getattr(row, name) for name in names if name not in others}, **others)
 
 
 def upsert(connection: Connection, table: Table) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
-from headwater.store.database.dialect import chunks, insert_or_ignore
+from headwater.store.database.dialect import build_from_row, chunks, insert_or_ignore
 from headwater.store.schema.publication_tables import delivery, delivery_template
 from headwater.store.schema.query_tables import TRASHED_QUERIES, query_feed
 
@@ -127,7 +127,10 @@ def claim_due_batches(
         for chunk in chunks([one.id for one in members], CHUNK):
             values = {"batch": batch, "due": now + lease, "attempts": delivery.c.attempts + 1, "at": now}
             connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
-    return [[_read_delivery(row, batch=batch) for row in members] for batch, members in found.items()]
+    return [
+        [build_from_row(Delivery, row, batch=batch, attempts=row.attempts + 1) for row in members]
+        for batch, members in found.items()
+    ]
 
 
 def _list_batch_members(connection: Connection, row: Row[Any], now: float, size: int) -> Sequence[Row[Any]]:
@@ -157,26 +160,6 @@ def _batch_key(row: Row[Any]) -> str:
     """Return the key by which the receiver recognises a repeated message; it depends on the first row only."""
     parts = f"{row.query_id} {row.item_id} {row.kind} {row.address} {row.slot}"
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
-
-
-def _read_delivery(row: Row[Any], batch: str | None = None) -> Delivery:
-    return Delivery(
-        row.id,
-        row.query_id,
-        row.query,
-        row.hit_id,
-        row.item_id,
-        row.kind,
-        row.address,
-        row.due,
-        row.slot,
-        row.state,
-        batch or row.batch,
-        row.attempts + (batch is not None),
-        row.at,
-        row.message,
-        row.alert,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +211,7 @@ def list_deliveries(
         )
     if before is not None:
         query = query.where(tuple_(delivery.c.at, delivery.c.id) < before)
-    return [_read_delivery(row) for row in connection.execute(query)]
+    return [build_from_row(Delivery, row) for row in connection.execute(query)]
 
 
 def count_deliveries(connection: Connection) -> dict[str, int]:

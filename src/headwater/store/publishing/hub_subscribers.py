@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
-from headwater.store.database.dialect import chunks, claim_due, upsert
+from headwater.store.database.dialect import build_from_row, chunks, claim_due, upsert
 from headwater.store.schema.publication_tables import hub_request, hub_subscriber
 
 
@@ -183,7 +183,7 @@ def claim_due_subscribers(
     chosen = () if ids is None else (hub_subscriber.c.id.in_(sorted(ids)),)
     changes = {"due": now + lease, "attempts": hub_subscriber.c.attempts + 1}
     found = claim_due(connection, hub_subscriber, now, limit, changes, hub_subscriber.c.until > now, *chosen)
-    return [_read_subscriber(row) for row in found]
+    return [build_from_row(HubSubscriber, row) for row in found]
 
 
 def find_next_hub_due(connection: Connection, now: float) -> float | None:
@@ -220,19 +220,4 @@ def deny_topic(connection: Connection, topic: str, reason: str, now: float) -> i
 def list_hub_subscribers(connection: Connection, limit: int = 1000) -> list[HubSubscriber]:
     """List the subscribers of our hub, by topic."""
     query = select(hub_subscriber).order_by(hub_subscriber.c.topic, hub_subscriber.c.id).limit(limit)
-    return [_read_subscriber(row) for row in connection.execute(query)]
-
-
-def _read_subscriber(row: Row[Any]) -> HubSubscriber:
-    return HubSubscriber(
-        row.topic,
-        row.callback,
-        row.secret,
-        row.since,
-        row.until,
-        row.sent,
-        row.due,
-        row.attempts,
-        row.message,
-        row.id,
-    )
+    return [build_from_row(HubSubscriber, row) for row in connection.execute(query)]
