@@ -4,8 +4,8 @@ paper.
 Everything is compared with rung 0 (one process, SQLite) on the same farm in the same run. CPU is counted for each role,
 without its start but with its idle cost; PostgreSQL and NATS are counted separately. The rungs are measured in turn,
 five times, and the ratios are those of the medians. Lines are printed as soon as they are known, progress on standard
-error; the full size takes a quarter of an hour on an idle machine of two cores. Run: `python -m bench.cluster
-[--small]`.
+error; the full size takes a quarter of an hour on an idle machine of two cores. Memory is counted after the refreshes.
+Run: `python -m bench.cluster [--small] [--turns N]`.
 """
 
 from __future__ import annotations
@@ -159,6 +159,11 @@ def cpu(process: psutil.Process) -> float:
     return total
 
 
+def memory(process: psutil.Process) -> float:
+    """Return the MiB of a process and its descendants; pages that they share are divided among them."""
+    return float(sum(one.memory_full_info().pss for one in (process, *process.children(recursive=True)))) / 2**20
+
+
 BEGAN = time.monotonic()
 
 
@@ -250,6 +255,7 @@ async def refreshes(
             made = await store.read(_made) - first
             used = {one: 1000 * (cpu(process) - before[one]) / made for one, process in everybody.items()}
             result[name] = {"per_second": rounds * feeds / wall, "cpu": used}
+        result["memory"] = {one: memory(process) for one, process in everybody.items()}
         await store.write(_pause)
         await asyncio.sleep(PAUSING)
         before = {one: cpu(process) for one, process in everybody.items()}
@@ -387,8 +393,10 @@ def _fill(connection: Connection, there: int, feeds: int) -> None:
     bump_revision(connection)
 
 
-async def take_over(url: str, feeds: int) -> tuple[float, float]:
-    """Return the seconds from winning the lease to the first choice, and our CPU seconds, with `feeds` in the store."""
+async def take_over(url: str, feeds: int) -> tuple[float, float, float]:
+    """Return the seconds from winning the lease to the first choice, our CPU seconds and the MiB that the leader took,
+    with `feeds` in the store.
+    """
     async with await open_store(url) as store:
         await store.write(_fill, await store.read(count_feeds), feeds)
         given = load_settings(strategy="value")
@@ -397,6 +405,7 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
         held = await store.write(cluster_leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
         assert held is not None
         over, began = asyncio.Event(), time.process_time()
+        before = memory(psutil.Process())
         leading = asyncio.create_task(leader.run_term(held, over))
 
         async def leads() -> bool:
@@ -404,14 +413,15 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
 
         await until(leads)
         took, used = leader.takeover_seconds, time.process_time() - began
+        grown = memory(psutil.Process()) - before
         over.set()
         await leading
         await store.write(cluster_leases.release_lease, held)
     assert took is not None
-    return took, used
+    return took, used, grown
 
 
-def main(small: bool) -> dict[str, float]:
+def main(small: bool, turns: int = 5) -> dict[str, float]:
     """Print the tables; return the CPU of a refresh at rungs 1 and 2 in multiples of rung 0."""
     feeds, number = (200, 1000) if small else (1000, 20_000)
     terminals = (1,) if small else (1, 2, 4)
@@ -419,7 +429,7 @@ def main(small: bool) -> dict[str, float]:
         folder = Path(place)
         (folder / "nats").mkdir()
         with farm(feeds, "--hosts", str(HOSTS)) as base:
-            found = in_turn(base, feeds, terminals, folder, *((3, 1) if small else (6, 5)))
+            found = in_turn(base, feeds, terminals, folder, *((3, 1) if small else (6, turns)))
         ratios = report(found)
         with postgres_server(folder / "postgres") as url, nats_server(folder / "nats") as broker:
             now("jobs")
@@ -428,18 +438,19 @@ def main(small: bool) -> dict[str, float]:
             for size in sizes:
                 now(f"take-over with {size:,} feeds")
                 with capture_logs():  # keeps log lines out of the table
-                    seconds, used = asyncio.run(take_over(url, size))
+                    seconds, used, grown = asyncio.run(take_over(url, size))
                 print(
-                    f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won, {used:.2f} s of CPU",
+                    f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won, {used:.2f} s of CPU, "
+                    f"{grown:,.0f} MiB more",
                     flush=True,
                 )
-    on_paper(found["rung 2, 1 terminal"], seconds / size)
+    on_paper(found["rung 2, 1 terminal"], seconds / size, grown / size)
     now("done")
     return ratios
 
 
-def on_paper(result: dict[str, Any], to_take_over: float) -> None:
-    """Print an estimate for many feeds: cores of each role, disk, and the time a new leader takes to load.
+def on_paper(result: dict[str, Any], to_take_over: float, memory_of_feed: float) -> None:
+    """Print an estimate for many feeds: cores of each role, disk, and the time and memory a new leader takes to load.
 
     The idle cost of a process is subtracted from the cost of a refresh and added once.
     """
@@ -449,14 +460,18 @@ def on_paper(result: dict[str, Any], to_take_over: float) -> None:
         f"{result['bytes']:,.0f} bytes an item"
     )
     heads = ("terminals", "storers", "controller", "processor", "PostgreSQL", "NATS")
-    print(f"{'feeds':>12}{'refreshes/s':>12}" + "".join(f"{head:>11}" for head in heads) + " cores   GB/day  take-over")
+    print(
+        f"{'feeds':>12}{'refreshes/s':>12}"
+        + "".join(f"{head:>11}" for head in heads)
+        + " cores   GB/day  take-over  its GiB"
+    )
     for feeds, pace in PAPER:
         cores = [pace * cost(result, name) + result["idle"]["cpu"][name] / 1000 for name in names]
         disk = feeds * ITEMS_A_DAY * result["bytes"] / 1e9
         print(
             f"{feeds:12,}{pace:12,}"
             + "".join(f"{one:11.2f}" for one in cores)
-            + f"{disk:15.2f}{feeds * to_take_over:9.0f} s"
+            + f"{disk:15.2f}{feeds * to_take_over:9.0f} s{feeds * memory_of_feed / 1024:9.1f}"
         )
     alone = max(("controller", "processor"), key=lambda name: cost(result, name))  # one instance works at a time
     most = (1 - result["idle"]["cpu"][alone] / 1000) / cost(result, alone)
@@ -495,6 +510,8 @@ def report(found: dict[str, dict[str, Any]]) -> dict[str, float]:
         for name, result in found.items():
             parts = ", ".join(f"{one} {used:.2f}" for one, used in result[phase]["cpu"].items())
             print(f"{name}, {phase}, ms of CPU {'a second' if phase == 'idle' else 'a refresh'}, by process: {parts}")
+    for name, result in found.items():
+        print(f"{name}, MiB by process: {', '.join(f'{one} {used:.0f}' for one, used in result['memory'].items())}")
     peer = found["rung 0"]
     ratios = {
         f"{name} {phase}": each(result) / each(peer)
@@ -514,4 +531,6 @@ def report(found: dict[str, dict[str, Any]]) -> dict[str, float]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
-    main(parser.parse_args().small)
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    main(given.small, given.turns)

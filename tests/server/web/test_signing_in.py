@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import pytest
 from form_errors import read_field_error
+from sqlalchemy import text
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -34,6 +35,7 @@ from headwater.store.readers.accounts import (
 )
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
+from headwater.times import DAY
 from headwater.web.app import create_app
 from headwater.web.auth.authentication import COOKIE, require_identity, safe_return_path
 from headwater.web.auth.client_address import TrustedProxyHeaders
@@ -186,6 +188,22 @@ async def test_a_token_gives_nobody_more_than_it_may_do_itself(clients: Clients,
     answer = await far.post("/password", data=FORM)
     assert (answer.status_code, answer.headers.get("set-cookie")) == (403, None)
     assert not (await web_store.read(find_user, "Proxied")).has_password
+
+
+async def test_signed_in_people_read_on_while_nothing_can_be_written(
+    clients: Clients, clock: Clock, web_store: Store
+) -> None:
+    owner = await ada(web_store)
+    await web_store.write(add_api_token, owner.id, hash_secret("never used"), "", ["read"], NOW)
+    signed_in, with_token = clients(), clients("192.0.2.1")
+    await sign_in(signed_in)
+    with_token.headers["Authorization"] = "Bearer never used"
+    clock.now += DAY
+    await web_store.write(lambda connection: connection.execute(text("PRAGMA query_only = ON")))
+    for client in (signed_in, with_token):
+        assert (await client.get("/whoami")).text == "Ada"
+    with pytest.raises(StoreError):
+        await web_store.write(add_user, "Bo", None, NOW)
 
 
 async def test_everything_but_what_is_published_asks_who_you_are(clients: Clients, web_store: Store) -> None:

@@ -9,6 +9,7 @@ it (CSRF), and under one of our own names, or a stranger could point a name of t
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from headwater.credentials import hash_secret, make_secret
-from headwater.errors import HeadwaterError, InputError, NotFound
+from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.settings import Settings
 from headwater.store.readers.accounts import (
     ADMIN,
@@ -131,14 +132,19 @@ class Authenticator:
     async def _use_session(self, found: Session, hash: bytes) -> Identity:
         now = self.clock()
         if now - found.last_seen > USE_INTERVAL:
-            await self.store.write(extend_session, hash, now, now + SESSION_SECONDS)
+            await self._record_use(extend_session, hash, now, now + SESSION_SECONDS)
         return Identity(found.user, "session", user_scopes(found.user))
 
     async def _use_token(self, user: User, token: ApiToken) -> Identity:
         now = self.clock()
         if token.last_used is None or now - token.last_used > USE_INTERVAL:
-            await self.store.write(record_token_use, token.id, now)
+            await self._record_use(record_token_use, token.id, now)
         return Identity(user, "token", user_scopes(user) & set(token.scopes))
+
+    async def _record_use(self, change: Callable[..., None], *values: object) -> None:
+        """Record the use of a session or token, if the store can be written: reading goes on while a disk is full."""
+        with contextlib.suppress(StoreError):
+            await self.store.write(change, *values)
 
     async def _identify_by_proxy(self, request: HTTPConnection) -> Identity | None:
         """Trust the header of a trusted proxy; from any other peer it is only a claim."""
