@@ -442,6 +442,34 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     assert three in second.in_flight
 
 
+async def test_a_takeover_that_takes_long_counts_what_was_spent_until_its_minute_is_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.write(add_and_subscribe, [NewFeed("https://site.example/feed")], time.time())
+    old = await store.write(cluster_leases.acquire_lease, "controller", "old", 60.0)
+    assert old is not None
+    first = controller(store, old, budget=1.0)
+    await first.scheduler.load_feeds()
+    assert await first.step()
+    await store.write(cluster_leases.release_lease, old)
+    new = await store.write(cluster_leases.acquire_lease, "controller", "new", 60.0)
+    assert new is not None
+    began = now = time.time()
+    second = controller(store, new, budget=1.0, clock=lambda: now)
+    await second.scheduler.load_feeds()
+    list_in_flight = PostgresJobSender.list_in_flight
+
+    async def list_slowly(sender: PostgresJobSender) -> set[int]:
+        nonlocal now
+        now += 10.0
+        return await list_in_flight(sender)
+
+    monkeypatch.setattr(PostgresJobSender, "list_in_flight", list_slowly)
+    await second.adopt_in_flight()
+    assert second.scheduler.budget.measure_use(began + 65.0).requests == 1
+    assert second.scheduler.budget.measure_use(began + 75.0).requests == 0
+
+
 async def test_who_takes_over_has_learned_what_was_not_saved_and_learns_on(store: Store, eventually) -> None:
     url = "https://one.example/feed"
     feed = await a_feed(store, url)

@@ -142,7 +142,8 @@ class RequestBudget:
     def inherit(self, now: float, record: BudgetRecord, age: float, open_seconds: float) -> None:
         """Count the record of the previous process, made `age` seconds ago, before anything is spent.
 
-        Its open requests end within `open_seconds` from now.
+        Its open requests end within `open_seconds` from now, and count until then: nobody knows whether a result
+        belongs to one of them.
         """
         self._drop_expired(now)
         for past, requests, weight in record.spent:
@@ -152,15 +153,6 @@ class RequestBudget:
         self._inherited = record.open_requests
         self._inherited_until = self._latest_time + open_seconds
         self._drop_expired(now)
-
-    def end_inherited(self, now: float, real_bytes: float) -> bool:
-        """Record that an inherited request has ended; False if none is open."""
-        self._drop_expired(now)
-        if not self._inherited:
-            return False
-        self._inherited -= 1
-        self._record_spent(1, real_bytes)
-        return True
 
     def recent_usage(self, now: float) -> tuple[int, float]:
         """Return the requests and bytes of the last span (a minute), running refreshes included."""

@@ -191,6 +191,15 @@ def test_no_minute_exceeds_the_cap_in_any_interleaving(cap: int, seed: int) -> N
     assert count_fullest_minute(cap, [draw_event(rng) for _ in range(300)]) <= cap
 
 
+def test_a_late_result_does_not_end_the_request_of_another_leader() -> None:
+    """The result of the first job is stored two leaders later, while a job of the second leader has not begun."""
+    long, short = ("take", 1.0, 1.0, 1.0), ("take", 1.0, 0.0, 0.0)
+    events = [("send", False), ("wait", 10.0), ("lead",), ("wait", 49.0), long, ("wait", 72.0), ("send", False)]
+    events += [("wait", 10.0), ("lead",), ("hear", 0.0, False), ("wait", 48.0), long, ("wait", 13.0)]
+    events += [("send", False), short, ("wait", 30.0), ("send", False), short]
+    assert count_fullest_minute(2, events) == 2
+
+
 FIRST, LAST = ("take", 0.0, 1.0, 0.0), ("take", 1.0, 1.0, 1.0)
 LONG = [("send", False), ("wait", 59.0), LAST, ("wait", 31.0)]  # a request that arrives 89 seconds after its job
 PERSON = [("wish",), ("grant", False), ("begin", 1.0, 0.0, 0.0)]

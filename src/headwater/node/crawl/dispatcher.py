@@ -402,9 +402,10 @@ class Dispatcher:
 
     async def adopt_in_flight(self) -> None:
         """Count what the previous leader spent and its jobs in flight as ours, before anything is chosen."""
-        table, now = self.scheduler.feed_table, self._clock()
+        table = self.scheduler.feed_table
         adopted = await self._adopted.adopt()
         record, age = await self._spending_log.load_record() or (None, 0.0)
+        now = self._clock()  # read last: an earlier time would let what was spent expire too early
         if record is None:  # written by no leader, or by one of an older version: the last refreshes are stored
             recent = table.table.last[table.table.last > now - MINUTE]
             record = BudgetRecord(len(adopted), tuple((max(now - at, 0.0), 1, 0.0) for at in np.sort(recent).tolist()))

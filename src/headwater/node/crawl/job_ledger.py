@@ -68,7 +68,7 @@ class JobLedger:
             return False
         self.in_flight.pop(feed_id, None)
         if generation < self._first_generation:
-            self._budget.charge_inherited(now, size or 0)
+            self._budget.charge_bytes(now, size or 0)
             return True
         reserved = None if job is None else job.reserved
         if reserved is None:  # a probe, or its time had run out
@@ -148,9 +148,6 @@ class GrantLedger:
     def end_grants(self, rows: Sequence[GrantRow], now: float) -> None:
         """Charge the requests of grants that are over. Their rows were removed, like those not listed any more."""
         listed = {row.id for row in rows}
-        for row in rows:
-            if row.is_over and row.is_granted and row.id not in self._open:  # by the previous leader
-                self._budget.charge_inherited(now, 0)
         over = {row.id for row in rows if row.is_over}
         for id in [id for id in self._open if id in over or id not in listed]:
             reserved = self._open.pop(id)

@@ -136,9 +136,9 @@ class BudgetAccount:
         """Charge a request that brought no document: a hop of a redirect, or one that was abandoned."""
         self._budget.end_refresh(now + self._clock_setback, reserved, size)
 
-    def charge_inherited(self, now: float, size: int) -> bool:
-        """Charge a request of the previous process; False if none of its requests is open."""
-        return self._budget.end_inherited(now + self._clock_setback, float(size))
+    def charge_bytes(self, now: float, size: int) -> None:
+        """Charge the document of a request that the previous process made; the record has the request."""
+        self._budget.spend(now + self._clock_setback, 0, float(size))
 
     def hold_back(self, requests: int) -> None:
         """Keep so many requests free: other processes make them without asking."""
