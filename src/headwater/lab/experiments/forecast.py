@@ -49,6 +49,7 @@ MAX_REFRESHES = 60_000  # of a replay; beyond that a sample of the feeds is repl
 MAX_DAYS = 1000.0
 HELD_OUT = 0.2  # the share of feeds that the weights of the package have not been trained on
 RESAMPLES = 1000
+ENOUGH_ITEMS = 1000  # below that, chance moves a mean delay by more than forecasts do
 
 
 class LookAhead(Bayes):
@@ -187,7 +188,18 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         "per_day": list(rates),
     }
     note = "Replayed were feeds held out of the training of the package's weights (a fifth by name), or a sample."
-    return ExperimentResult("forecast", about, rows, check_rows(rows), [note])
+    measured = min(int(sums[1].sum()) for _, sums in found)
+    return ExperimentResult("forecast", about, rows, check_rows(rows), [note, describe_items(measured)])
+
+
+def describe_items(items: int) -> str:
+    """Say how many items each mean delay is made of.
+
+    >>> describe_items(15)
+    'Each mean delay is that of 15 items or more: too few to compare forecasts.'
+    """
+    said = f"Each mean delay is that of {items:,} items or more"
+    return f"{said}: too few to compare forecasts." if items < ENOUGH_ITEMS else f"{said}."
 
 
 def check_rows(rows: list[Row]) -> list[Check]:
