@@ -326,7 +326,11 @@ def _load_past(
     step = enough or FIRST_STEP
     ids = list_items(connection, limit=step if latest_first else MAX_ITEMS, before_id=before_id)
     rest = list_items if latest_first and len(ids) == step else None
-    ends = (find_first_id(connection, since), ids[-1]) if rest is not None else (0, 0)
+    ends = (
+        (find_first_id(connection, since), ids[-1])
+        if rest is not None and enough is None
+        else (0, ids[-1] if ids else 0)
+    )
     return _Past(
         needed, origins, readers, wanted, every, all_feeds, ids, ends, filters, latest_first, rest, step, shown, enough
     )

@@ -241,18 +241,27 @@ def _select_indexed(dialect: str, terms: list[SearchTerm]) -> Any:
 
 
 # The index returns its rows in the order of ids, so only as many items are looked at as are shown.
-MATCHED_ITEMS = {
+_MATCHED_ITEMS = {
     "sqlite": "FROM item_search f CROSS JOIN item i{joined} "
     "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before{only} "
     "ORDER BY f.rowid DESC LIMIT :limit",
     "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id{joined} "
-    "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before{only} "
-    "ORDER BY f.item_id DESC LIMIT :limit",
+    "WHERE f.words @@ CAST({match} AS tsquery) AND f.item_id < :before{only} ORDER BY f.item_id DESC LIMIT :limit",
 }
 _WAITING_ITEMS = (
     "FROM index_queue f JOIN item i ON i.id = f.item_id WHERE f.item_id < :before{only} "
     "ORDER BY f.item_id DESC LIMIT :limit"
 )
+
+
+def match_items(dialect: str, match: str, joined: str = "", only: str = "") -> str:
+    """Return the SQL that selects from the items `i` that match, with `:before` and `:limit`, on SQLite also `:match`.
+
+    PostgreSQL plans by the words themselves only if they are part of the statement: with a parameter it soon reads the
+    index from its end, which takes as long for a rare word as for all items.
+    """
+    words = match.replace("'", "''").replace(":", "\\:")
+    return _MATCHED_ITEMS[dialect].format(match=f"'{words}'", joined=joined, only=only)
 
 
 def list_narrowed_items(
@@ -268,12 +277,13 @@ def list_narrowed_items(
     order of arrival; with `feed_ids` only items of these feeds, with `before_id` those that arrived before an item."""
     dialect = connection.dialect.name
     only = " AND i.first_seen >= :since AND i.feed_id NOT IN (SELECT id FROM feed WHERE deleted_at IS NOT NULL)"
-    values = {"match": to_narrow_query(narrowing, dialect), "since": since, "limit": limit}
+    match = to_narrow_query(narrowing, dialect)
+    values: dict[str, Any] = {"match": match, "since": since, "limit": limit}
     values["before"] = MAX_ID if before_id is None else before_id
     if feed_ids is not None:
         only += f" AND {has_id(connection, 'i.feed_id')}"
         values["ids"] = bind_ids(connection, feed_ids)
-    # Asked for both at once, the databases would look at every item.
-    places = (MATCHED_ITEMS[dialect].format(joined="", only=only), _WAITING_ITEMS.format(only=only))
-    found = {id for place in places for (id,) in fetch_rows(connection, f"SELECT i.id {place}", values)}
-    return sorted(found)[-limit:]
+    # Asked for by one condition, the databases would look at every item.
+    places = (match_items(dialect, match, only=only), _WAITING_ITEMS.format(only=only))
+    sql = " UNION ALL ".join([f"SELECT id FROM (SELECT i.id {place}) AS found" for place in places])
+    return sorted({id for (id,) in fetch_rows(connection, sql, values)})[-limit:]

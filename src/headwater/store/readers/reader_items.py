@@ -312,7 +312,7 @@ def _search_rows(
     if tag is not None:
         only += " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag)"
         values["tag"] = tag
-    matched = search.MATCHED_ITEMS[dialect].format(joined=" CROSS JOIN subscription s", only=only)
+    matched = search.match_items(dialect, match, " CROSS JOIN subscription s", only)
     found = f"SELECT 0 AS k, i.id AS id {matched}"
     sql = join_columns(f"(SELECT COUNT(*) FROM index_queue), {READER_ITEM_COLUMNS}", found)
     answer = sorted(fetch_rows(connection, sql, values), key=itemgetter(1), reverse=True)
