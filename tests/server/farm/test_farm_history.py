@@ -12,7 +12,7 @@ from headwater.farm.demo_world import SHORT_WINDOW, make_demo_farm, make_demo_hi
 from headwater.farm.farm_history import VirtualClock
 from headwater.node.quality.promises import load_promises
 from headwater.node.quality.quality_report import load_last_report
-from headwater.schedule.promise import RESERVE
+from headwater.schedule.plan_facts import RESERVE
 from headwater.settings import load_settings
 from headwater.store.content.feeds import list_feeds
 from headwater.store.content.items import list_items

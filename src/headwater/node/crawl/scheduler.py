@@ -24,9 +24,9 @@ from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap, split_requests
 from headwater.schedule.group_share import GroupShare, limit_group
+from headwater.schedule.plan_facts import RESERVE
 from headwater.schedule.politeness.host_pace import HostPace
 from headwater.schedule.politeness.host_rate import HostRate
-from headwater.schedule.promise import RESERVE
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.registry import build_strategy, parse_strategy
 from headwater.schedule.selection import Budget, take_first

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from headwater.arrays import Floats, Rows
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
+from headwater.schedule.plan_facts import Beliefs, Calibration, Constraints
 from headwater.schedule.politeness.rules import MIN_INTERVAL
-from headwater.schedule.promise import Beliefs, Calibration, Constraints, PlanInputs
+from headwater.schedule.promise import PlanInputs
 from headwater.schedule.quality.least_budget import PredictedQuality, quality_by_budget
 from headwater.schedule.value.objective import Objective
 from headwater.schedule.value.value import Value

@@ -17,8 +17,9 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
+from headwater.schedule.plan_facts import Calibration
 from headwater.schedule.politeness.rules import BACK_OFF
-from headwater.schedule.promise import Calibration, Plan
+from headwater.schedule.promise import Plan
 from headwater.schedule.quality.promise_record import MIN_ITEMS
 from headwater.schedule.strategy import Observed
 from headwater.schedule.value.feed_habits import SETTLED_POLLS

@@ -21,11 +21,9 @@ from headwater.estimate.feed_columns import Column
 from headwater.estimate.learned.forecast_record import ForecastRecord
 from headwater.estimate.models.bayes import Bayes, RateForecast, integrate_forecast
 from headwater.estimate.models.learned_forecast import LearnedForecast
+from headwater.schedule.plan_facts import RESERVE, Beliefs, Constraints
 from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import (
-    RESERVE,
-    Beliefs,
-    Constraints,
     Plan,
     PlanInputs,
     PriceCurves,
