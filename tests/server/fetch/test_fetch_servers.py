@@ -396,7 +396,7 @@ async def test_a_closed_port_is_a_connection_error(fetcher: Fetcher, unused_tcp_
     assert caught.value.ending == Ending.CONNECTION
 
 
-@pytest.mark.parametrize("name", ["no-such-name.invalid", f"{'a' * 64}.example", "-.invalid", "a..b.invalid"])
+@pytest.mark.parametrize("name", ["no-such-name.invalid", f"{'a' * 64}.example", "-.invalid", "a..b.invalid", "xn--"])
 async def test_a_name_without_an_address_is_a_dns_error(fetcher: Fetcher, name: str):
     outcome = await fetcher.fetch(f"http://{name}/")
     assert outcome.ending in (Ending.DNS, Ending.BLOCKED)

@@ -242,7 +242,7 @@ class GuardedSession:
                 response.close()
             if isinstance(error, FetchFailure) or not isinstance(error, Exception):
                 raise
-            raise make_failure(error, target.host or "", seconds, size) from error
+            raise make_failure(error, name_host(target), seconds, size) from error
 
     async def _send_data(
         self, method: str, target: URL, headers: Mapping[str, str], data: bytes | None
@@ -293,6 +293,18 @@ async def _note_reuse(session: object, context: SimpleNamespace, params: object)
 
 def _make_too_large(limit: int, received: int) -> FetchFailure:
     return FetchFailure(Ending.TOO_LARGE, f"The document is too large: more than {limit:,} bytes.", received)
+
+
+def name_host(target: URL) -> str:
+    """Return the host of an address in letters that people read, as it is written where it stands for none.
+
+    >>> name_host(URL("http://xn--bcher-kva.example/", encoded=True)), name_host(URL("http://xn--/", encoded=True))
+    ('bücher.example', 'xn--')
+    """
+    try:
+        return target.host or ""
+    except UnicodeError:
+        return target.raw_host or ""
 
 
 def make_failure(error: Exception, host: str, deadline: float, received: int = 0) -> FetchFailure:
