@@ -366,6 +366,22 @@ def test_the_forecast_of_a_feed_and_its_record_are_described_in_words(polled: Va
     assert "a chance 10 % lower than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
 
 
+def test_a_correction_is_described_beside_a_plain_estimate_that_has_changed_since(polled: Value) -> None:
+    """The plan took away more items than the plain estimate now expects: the forecast expects none, never −3 times."""
+    estimator = polled.beliefs
+    moved = estimator._columns["moved"].copy()
+    try:
+        estimator._columns["moved"][:] = -50.0
+        said = [estimator.describe_feed(row, float(polled.due[row]) - HOUR) for row in range(12)]  # type: ignore[attr-defined]
+        assert any("expects hardly any of the items of the plain estimate around" in one for one in said)
+        assert not any("times as many" in one for one in said)
+        estimator._columns["moved"][:] = 0.001
+        said = [estimator.describe_feed(row, float(polled.due[row]) - HOUR) for row in range(12)]  # type: ignore[attr-defined]
+        assert not any(" around " in one for one in said)
+    finally:
+        estimator._columns["moved"][:] = moved
+
+
 def test_days_with_items_around_a_time_are_counted() -> None:
     estimator, row = LearnedForecast(1), np.array([0])
     times = [EPOCH + day * DAY + 7.5 * HOUR for day in (0, 1, 3, 4, 6)]

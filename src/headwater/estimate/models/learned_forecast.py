@@ -30,6 +30,7 @@ from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS
 from headwater.times import DAY, format_duration
 
 MOST_MOVED = 60_000.0  # items; half precision holds no more
+FEWEST_MOVED = 0.005  # items in a bin whose correction is worth a sentence
 BLOCK = 256  # rows whose bins are computed at a time: they stay within a processor's cache
 
 
@@ -174,17 +175,19 @@ class LearnedForecast(Bayes):
         moved = self._columns["moved"][row].astype(np.float64)
         best = int(np.where(middle >= now, np.abs(moved), -1.0).argmax())
         believed = np.diff(expect_steps(forecast, step, BINS, self.fast)[0][0])
-        factor = 1 + moved[best] / max(believed[best], 1e-12)
+        # The plain estimate may have changed since the plan, also to less than the plan took away.
+        factor = max(1 + moved[best] / max(believed[best], 1e-12), 0.0)
         if middle[best] < now:
             ahead = format_duration(BINS * step[0] * DAY)
             said = f"The learned forecast looks {ahead} ahead of a refresh, and that time has passed."
-        elif abs(factor - 1) < 0.1:
+        elif abs(factor - 1) < 0.1 or abs(moved[best]) < FEWEST_MOVED:
             said = "The learned forecast agrees with the plain estimate."
         else:
             when, days = datetime.fromtimestamp(middle[best], zone), self.memory.count_days(row, middle[best])
+            share = "hardly any of the" if factor < 0.05 else f"{factor:.1f} times as many"
             said = (
-                f"The learned forecast expects {factor:.1f} times as many items as the plain estimate around "
-                f"{when:%H:%M %Z}, in about {format_duration(middle[best] - now)}"
+                f"The learned forecast expects {share} items {'of' if factor < 0.05 else 'as'} the plain estimate "
+                f"around {when:%H:%M %Z}, in about {format_duration(middle[best] - now)}"
             )
             # None says little, because a feed may be known since today. Only what speaks for the correction is said.
             if days and (factor > 1 or days < 4):
