@@ -55,7 +55,7 @@ def plan_deadlines(
     (requests per minute) other deadlines have `taken` a part.
 
     >>> one = np.ones(3)
-    >>> plan_deadlines(120.0, np.array([96.0, 2.0, 2.0]), 0 * one, one, one, 120 * one, 60.0).chosen.tolist()
+    >>> plan_deadlines(120.0, np.array([96.0, 2.0, 2.0]), 0 * one, one, one, 120 * one, 2.0).chosen.tolist()
     [True, False, False]
     """
     if not len(rate):
