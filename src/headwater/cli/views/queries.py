@@ -225,6 +225,8 @@ def render_query(details: QueryDetails) -> None:
 
 def _describe_pace(items: int, statistics: QueryStatistics) -> str:
     """Describe how many items a query feed has, and gets: “15 items in 3 min”, since less than a day tells no rate."""
+    if not items:
+        return "no items yet"
     if statistics.days < 1:
         return f"{format_count(items, 'item')} in {format_duration(statistics.days * DAY)}"
     over = format_count(round(statistics.days), "day")
