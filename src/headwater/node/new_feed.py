@@ -15,6 +15,7 @@ from headwater.store.content.feeds import FeedQuotaCheck, NewFeed, find_feed
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 
+STORE_SECONDS = 60.0  # by then the first refresh is stored, or never will be
 ChooseCandidate = Callable[[str, Sequence[FeedCandidate]], FeedCandidate]
 
 
@@ -61,7 +62,9 @@ async def add_feed_from_address(
         raise InputError(f"{outcome.url} was not added: {outcome.message}")
     url = outcome.moved_to or outcome.url
     title = outcome.document.title if outcome.document else None
-    new = NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight)
+    # A running server sees the feed at once, and must not ask again while its first refresh is being stored.
+    kept = outcome.ended_at + STORE_SECONDS
+    new = NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight, not_before=kept)
     [added] = await store.write(add_and_subscribe, [new], now, subscriber=subscriber, allowed=allowed)
     if not added.created:
         return FeedAddition(added.feed, False, None, others)

@@ -13,12 +13,14 @@ from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Known, Refresh
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.lessons import Lesson, replay_refreshes, teach_strategy
-from headwater.node.new_feed import add_feed_from_address
+from headwater.node.new_feed import STORE_SECONDS, add_feed_from_address
 from headwater.schedule import STRATEGIES
 from headwater.schedule.strategy import Strategy
 from headwater.store.content.feed_state import ScheduleRow
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.times import DAY
 
 FEEDS = 5
@@ -112,3 +114,14 @@ async def test_what_a_command_refreshed_while_nobody_watched_is_known_after_the_
         async with build("node", settings) as node:  # the state was saved, so nothing is learned twice
             [at] = node.crawl.scheduler.feed_table.learned_until
             assert at == first.at
+
+
+async def test_a_feed_whose_first_refresh_is_being_stored_is_not_asked(farm, given, eventually) -> None:
+    made = await farm(feeds=2, speed=1)
+    settings = given(strategy="value")
+    async with await open_store(settings.database_url) as store, build("node", settings):
+        new = [NewFeed(made.url(0), not_before=time.time() + STORE_SECONDS), NewFeed(made.url(1))]
+        await store.write(add_and_subscribe, new, time.time())
+        await eventually(lambda: made.log, "the other feed is asked")
+        await asyncio.sleep(0.5)
+        assert {one.path for one in made.log} == {"/feeds/1"}

@@ -117,9 +117,10 @@ class Scheduler:
         allowed = self.politeness.compute_earliest(facts, self._clock())
         if self.strategy.due is None:  # then only politeness, with its jitter, has set the stored times
             allowed = np.where(np.isfinite(stored), stored, allowed)
-        self.feed_table.upsert_feeds(
-            rows, dict(zip((row.feed_id for row in asked), allowed.tolist(), strict=True)), since
-        )
+        earliest = dict(zip((row.feed_id for row in asked), allowed.tolist(), strict=True))
+        # The first refresh of a feed that was added from its document is about to be stored.
+        earliest |= {row.feed_id: row.not_before for row in rows if row.last_refresh is None and row.not_before}
+        self.feed_table.upsert_feeds(rows, earliest, since)
         known = self.feed_table.find_rows(row.feed_id for row in asked)
         self.feed_table.set_politeness(known, facts, *self.politeness.compute_pauses(facts))
         self.strategy.note_change()

@@ -39,7 +39,10 @@ FeedQuotaCheck = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class NewFeed:
-    """A feed to be added. `title` is provisional: the publisher's own replaces it at the first refresh."""
+    """A feed to be added. `title` is provisional: the publisher's own replaces it at the first refresh.
+
+    Nobody refreshes it before the time `not_before`.
+    """
 
     url: str
     title: str | None = None
@@ -47,6 +50,7 @@ class NewFeed:
     link: str | None = None
     tags: tuple[str, ...] = ()
     weight: float = 1.0
+    not_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,8 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagge
         ).all()
         created = {key for _, key in inserted}
         if inserted:
-            fresh = [{"feed_id": id, "window": 0, "failures": 0, "moves": 0, "unstable": 0} for id, _ in inserted]
+            state = {"window": 0, "failures": 0, "moves": 0, "unstable": 0}
+            fresh = [{"feed_id": id, "not_before": missing[key].not_before, **state} for id, key in inserted]
             connection.execute(insert_or_ignore(connection, feed_state), fresh)
     else:
         created = set()
