@@ -18,7 +18,7 @@ from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.peer_rules import MinifluxEntryFrequency
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
-from headwater.schedule.value.refresh_plan import STEPS, USUAL_STEPS, PlanTask, plan_next_refresh
+from headwater.schedule.value.refresh_plan import STEPS, USUAL_STEPS, PlanTask, measure_saving, plan_next_refresh
 from headwater.schedule.value.value import Value
 from headwater.times import DAY
 
@@ -75,6 +75,16 @@ def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:
         dispersion=1.0,
     )
     np.testing.assert_allclose(plan_next_refresh(even), np.sqrt(0.04 / feeds), rtol=0.06)
+
+
+def test_the_saving_of_a_forecast_is_one_of_waiting_whatever_would_be_lost() -> None:
+    """A feed that shows two items loses most of them at any pause; that says nothing about the waiting of others."""
+    short = replace(task(), window=np.full(40, 2.0))
+    plain = short.items * np.linspace(0.3, 3.0, 40)[:, None]
+    saving = measure_saving(short, plain)
+    assert 0.01 < saving < 0.9
+    assert saving == measure_saving(replace(short, loss=np.full(40, 300.0)), plain)
+    assert measure_saving(short, short.items) == 0
 
 
 def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
