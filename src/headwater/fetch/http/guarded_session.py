@@ -296,7 +296,7 @@ def _make_too_large(limit: int, received: int) -> FetchFailure:
 
 
 def name_host(target: URL) -> str:
-    """Return the host of an address in letters that people read, as it is written where it stands for none.
+    """Return the host of an address for a message: decoded, or as written if it is not a valid international name.
 
     >>> name_host(URL("http://xn--bcher-kva.example/", encoded=True)), name_host(URL("http://xn--/", encoded=True))
     ('bücher.example', 'xn--')
